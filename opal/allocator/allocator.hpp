@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/allocator/allocator.hpp — what every source of memory offers: blocks of any size and alignment, given and taken
-// back. Allocators stack: a pool hands out pages, `Bucket` cuts blocks out of what another Allocator gives it.
-// Bookkeeping is always private memory: managed bytes may be shared with other processes, so nothing is ever written to
-// them. Threads: every implementation is safe from any thread.  Lifetime: a parent outlives the allocators stacked on
-// it.
+// opal/allocator/allocator.hpp — the interface of all allocators: it allocates and frees blocks of any size and
+// alignment.  Allocators stack: a pool allocates pages, and a `Bucket` cuts small blocks out of the blocks of its
+// parent, another Allocator.  The parent outlives the allocators stacked on it.
+// Bookkeeping is in private memory, because the managed bytes may be shared with other processes.  Only `Guarded`
+// writes into managed bytes.  Threads: every implementation is safe from any thread.
 #pragma once
 #include <cstddef>
 
@@ -11,14 +11,14 @@
 
 namespace opal::allocator {
 
-/// What an allocator holds right now.
+/// The present counts of an allocator.
 struct Usage {
-  std::size_t managed = 0;  ///< bytes obtained from the memory below
-  std::size_t used = 0;     ///< bytes in live blocks, rounding included
+  std::size_t managed = 0;  ///< bytes obtained from the parent or the system
+  std::size_t used = 0;     ///< bytes in live blocks, rounding included (Guarded: as requested)
   std::size_t blocks = 0;   ///< live blocks
 };
 
-/// The alignment of memory that any scalar type can live in.
+/// An alignment that suffices for every scalar type.
 inline constexpr std::size_t kDefaultAlignment = alignof(std::max_align_t);
 
 class Allocator {
@@ -28,17 +28,18 @@ class Allocator {
   Allocator& operator=(const Allocator&) = delete;
   virtual ~Allocator() = default;
 
-  /// At least `size` bytes (0 counts as 1) at a multiple of `alignment`, a power of two.  The contents are unspecified.
+  /// Allocates at least `size` bytes (0 counts as 1) at a multiple of `alignment`, a power of two.  The contents are
+  /// unspecified.  The block is valid until deallocate() or the end of the allocator.
   /// Errors: invalid_argument (alignment), no_space, no_memory, limit_reached.
   virtual Result<std::byte*> allocate(std::size_t size, std::size_t alignment = kDefaultAlignment) noexcept = 0;
 
-  /// Takes back a block that allocate() returned.  A block freed twice, the inside of a block and a foreign address are
-  /// invalid_argument (detail = the address) and change nothing.
+  /// Frees a block that allocate() returned.  Errors: invalid_argument (detail = the address) for a block freed twice,
+  /// an address inside a block, and an address that is not of this allocator; these change nothing.
   virtual Result<void> deallocate(std::byte* address) noexcept = 0;
 
   [[nodiscard]] virtual Usage usage() const noexcept = 0;
 
-  /// Gives memory without live blocks back to where it came from; returns the bytes given back.
+  /// Returns memory without live blocks to the parent or the system.  Result: the number of bytes returned.
   virtual std::size_t trim() noexcept { return 0; }
 };
 

@@ -9,21 +9,21 @@
 
 namespace opal::allocator {
 
-/// A block.  Throws std::bad_alloc.
+/// Adds [begin, begin + size) to ranges_ as a block, with a new node for free_.  Throws std::bad_alloc.
 BestFit::Ranges::iterator BestFit::add(std::uint64_t begin, std::uint64_t size) {
   Free place;
   place.emplace();
   return ranges_.emplace(begin, Range{size, place.extract(place.begin())}).first;
 }
 
-/// Leaves `size` bytes to a block; returns the rest, another one.  Throws std::bad_alloc.
+/// Divides a block after `size` bytes; returns the second part, a block too.  Throws std::bad_alloc.
 BestFit::Ranges::iterator BestFit::split(Ranges::iterator range, std::uint64_t size) {
   const auto rest = add(range->first + size, range->second.size - size);
   range->second.size = size;
   return rest;
 }
 
-/// Makes a block free, grown together with its neighbours.
+/// Makes a block free, and merges it with free neighbours.
 void BestFit::release(Ranges::iterator range) noexcept {
   const auto is_free = [](const auto& neighbour) { return neighbour->second.place.empty(); };
   if (const auto next = std::next(range); next != ranges_.end() && is_free(next)) {

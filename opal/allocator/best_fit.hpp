@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/allocator/best_fit.hpp — cuts blocks out of the offsets [0, end): the smallest free range that fits, of several
-// the lowest; neighbours coalesce.  Works on numbers and never looks at the memory behind them.  Everything is
-// logarithmic; only for alignments beyond the granule several ranges may be looked at: large enough, but not where they
-// lie.  Threads: none of its own, the owner locks.  Invariants: no two free ranges touch; deallocate() needs no memory,
-// since a block keeps the node with which it comes back among the free ranges.
+// opal/allocator/best_fit.hpp — best-fit allocation of blocks from the offsets [0, end).  It takes the smallest free
+// range that fits; of equal ones the lowest.  Adjacent free ranges are merged.  It never accesses the memory that the
+// offsets stand for.  Cost: logarithmic in the number of ranges.  If an alignment is larger than the granule,
+// allocate() may also test ranges that are large enough but do not contain an aligned block.
+// Threads: not safe; the owner locks.  deallocate() allocates no memory: each block keeps the set node that it needs
+// when it becomes a free range.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +22,13 @@ class OPAL_EXPORT BestFit {
   /// Block sizes are rounded up to a multiple of `granule`, a power of two.
   explicit BestFit(std::uint64_t granule) noexcept : granule_(granule) {}
 
-  /// The next `size` offsets, at least 1, are free from now on.  Errors: no_memory.
+  /// Adds the offsets [end(), end() + size) as free.  Requires: size >= 1.  Errors: no_memory.
   Result<void> grow(std::uint64_t size) noexcept;
 
-  /// Ends `size` offsets earlier, at most free_tail().
+  /// Removes the last `size` offsets.  Requires: size <= free_tail().
   void shrink(std::uint64_t size) noexcept;
 
-  /// The begin of a new block of `size` bytes (0 counts as 1), a multiple of `alignment`, a power of two.
+  /// Returns the begin of a new block of `size` bytes (0 counts as 1), a multiple of `alignment`, a power of two.
   /// Errors: no_space (nothing fits), no_memory.
   Result<std::uint64_t> allocate(std::uint64_t size, std::uint64_t alignment) noexcept;
 
@@ -35,18 +36,18 @@ class OPAL_EXPORT BestFit {
   Result<void> deallocate(std::uint64_t begin) noexcept;
 
   [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
-  /// Bytes of the free range that ends at end().
+  /// Bytes of the free range that ends at end(); 0 if a block ends there.
   [[nodiscard]] std::uint64_t free_tail() const noexcept;
   [[nodiscard]] std::uint64_t used() const noexcept { return used_; }
   [[nodiscard]] std::size_t blocks() const noexcept { return ranges_.size() - free_.size(); }
 
  private:
-  using Free = std::set<std::pair<std::uint64_t, std::uint64_t>>;  // size and begin
+  using Free = std::set<std::pair<std::uint64_t, std::uint64_t>>;  // size and begin of each free range
   struct Range {
     std::uint64_t size;
-    Free::node_type place;  // empty while it is free
+    Free::node_type place;  // a block's spare node for free_; empty while the range is free
   };
-  using Ranges = std::map<std::uint64_t, Range>;  // free ones and blocks, by begin
+  using Ranges = std::map<std::uint64_t, Range>;  // free ranges and blocks, by begin
 
   Ranges::iterator add(std::uint64_t begin, std::uint64_t size);
   Ranges::iterator split(Ranges::iterator range, std::uint64_t size);

@@ -14,7 +14,7 @@
 namespace opal::allocator {
 namespace {
 
-constexpr std::byte kZone{0xfd};  // of red zones
+constexpr std::byte kZone{0xfd};  // content of red zones
 
 /// Offset of the first byte that is not `expected`; the size when there is none.
 std::size_t first_other(const std::byte* bytes, std::size_t size, std::byte expected) noexcept {
@@ -59,7 +59,7 @@ Result<std::byte*> Guarded::allocate(std::size_t size, std::size_t alignment) no
   return Error{Errc::no_memory, 0, "Guarded::allocate(bookkeeping)", size};
 }
 
-/// Reports what was written into the red zones of a block that is being freed.
+/// Logs an error for each red zone of the block that was written.
 void Guarded::look_around_locked(const std::byte* address, const Block& block) noexcept {
   const auto front = static_cast<std::size_t>(address - block.base);
   if (const std::size_t at = first_other(block.base, front, kZone); at != front) {
@@ -82,7 +82,7 @@ Result<void> Guarded::deallocate(std::byte* address) noexcept try {
                        : "Guarded::deallocate(not the start of a block)",
                  reinterpret_cast<std::uintptr_t>(address)};
   }
-  quarantine_.push_back(address);  // first: nothing changed yet
+  quarantine_.push_back(address);  // first, because it may throw
   const Block& block = found->second;
   look_around_locked(address, block);
   fill(block.base, block.total, kFreed);
@@ -96,7 +96,7 @@ Result<void> Guarded::deallocate(std::byte* address) noexcept try {
   return Error{Errc::no_memory, 0, "Guarded::deallocate(bookkeeping)"};
 }
 
-/// Looks at a freed block for the last time, and gives it back.
+/// Checks a block that leaves the quarantine, and returns it to the parent.
 void Guarded::release_locked(Blocks::node_type freed) noexcept {
   const Block& block = freed.mapped();
   if (const std::size_t at = first_other(block.base, block.total, kFreed); at != block.total) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/allocator/guarded.hpp — finds wrong uses of blocks: any Allocator with red zones around its blocks, poison in
-// fresh and freed ones, and a list of what was never freed.
-//   written before or after a block   seen when it is freed
-//   written after it was freed        seen when it leaves the quarantine of freed blocks, at the latest at the end
-//   not freed                         named at the end, by size and number of the allocation
-// Each is an error in the log; nothing is hidden from the program: a freed block is freed.  Costs memory
-// and time, so it is a choice (mpool_guard), in every build.  Unlike other allocators it writes into its blocks'
-// memory. Owns: what it took from its parent.  Threads: safe from any thread.
+// opal/allocator/guarded.hpp — an Allocator for debugging, on top of another one (variable mpool_guard).  It puts red
+// zones around each block and fills new and freed blocks with fixed bytes.  It logs an error for:
+//   a write before or after a block   detected when the block is freed
+//   a write into a freed block        detected when the block leaves the quarantine, at the latest in the destructor
+//   blocks that were not freed        counted in the destructor; the first ten by address, size and allocation number
+// Freed blocks stay in quarantine, up to kQuarantine bytes, before the parent gets them back.  Unlike other allocators
+// it writes into its blocks.  Owns: the memory that it allocated from its parent.  Threads: safe from any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,28 +20,28 @@ namespace opal::allocator {
 
 class OPAL_EXPORT Guarded final : public Allocator {
  public:
-  static constexpr std::size_t kRedZone = 64;                       ///< bytes before (at least) and after a block
+  static constexpr std::size_t kRedZone = 64;                       ///< bytes after a block, and at least before it
   static constexpr std::byte kFresh{0xcd};                          ///< content of a new block
-  static constexpr std::byte kFreed{0xdd};                          ///< of one in quarantine
-  static constexpr std::size_t kQuarantine = std::size_t{4} << 20;  ///< bytes that are kept from being used again
+  static constexpr std::byte kFreed{0xdd};                          ///< content of a block in quarantine
+  static constexpr std::size_t kQuarantine = std::size_t{4} << 20;  ///< most bytes in quarantine, red zones included
 
   explicit Guarded(Allocator& parent) noexcept : parent_(parent) {}
-  /// Reports what was not freed, and gives it back.
+  /// Logs the blocks that were not freed, and returns all memory to the parent.
   ~Guarded() override;
 
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment = kDefaultAlignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override;
-  /// Of live blocks, as the program asked for them; managed: with red zones and quarantine.
+  /// `used`: the requested bytes of live blocks.  `managed`: these with red zones, and the quarantine.
   [[nodiscard]] Usage usage() const noexcept override;
-  /// Empties the quarantine, looking at it once more.
+  /// Checks the blocks in quarantine, returns them to the parent, and trims the parent.
   std::size_t trim() noexcept override;
 
  private:
   struct Block {
-    std::byte* base = nullptr;  // the parent's
-    std::size_t total = 0;      // bytes of it
-    std::size_t size = 0;
-    std::uint64_t number = 0;  // of the allocation
+    std::byte* base = nullptr;  // begin of the parent's block
+    std::size_t total = 0;      // bytes of the parent's block
+    std::size_t size = 0;       // bytes that the program requested
+    std::uint64_t number = 0;   // this was the number-th allocation of this allocator
   };
   using Blocks = std::map<std::byte*, Block>;
 
@@ -55,8 +54,8 @@ class OPAL_EXPORT Guarded final : public Allocator {
   mutable std::mutex mutex_;
   Blocks live_;
   Blocks freed_;
-  std::deque<std::byte*> quarantine_;  // freed_, oldest first
-  std::size_t quarantined_ = 0;        // bytes
+  std::deque<std::byte*> quarantine_;  // the keys of freed_, oldest first
+  std::size_t quarantined_ = 0;        // sum of Block::total in freed_
   std::uint64_t next_number_ = 1;
   Usage usage_;
 };

@@ -7,7 +7,7 @@ namespace {
 constexpr BuildInfo kBuildInfo {
   .version = OPAL_VERSION,
 #if defined(__clang__)
-  .compiler = __VERSION__,  // says "Clang" itself
+  .compiler = __VERSION__,  // contains "Clang"
 #else
   .compiler = "g++ " __VERSION__,
 #endif

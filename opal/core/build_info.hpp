@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/build_info.hpp — which libopal this is: version and how it was compiled.  Constants.
+// opal/core/build_info.hpp — version and build options of libopal.  Constants.
 #pragma once
 #include "opal/core/export.hpp"
 
@@ -11,10 +11,10 @@ struct BuildInfo {
   const char* build_type;    ///< "Release"
   const char* sanitizers;    ///< "address,undefined"; "" when there are none
   const char* architecture;  ///< "x86_64"
-  bool assertions;           ///< whether assert() checks
+  bool assertions;           ///< true if assert() is enabled in libopal
 };
 
-/// The library that this process runs, not the headers it was compiled with.
+/// Describes the library that this process has loaded, not the headers that the program was compiled with.
 OPAL_EXPORT const BuildInfo& build_info() noexcept;
 
 }  // namespace opal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/bytes.hpp — spans of bytes, sizes with a unit, and the few helpers that turn structs into bytes.
+// opal/core/bytes.hpp — spans of bytes, sizes in bytes, and helpers that copy plain structs to and from bytes.
 #pragma once
 #if __cplusplus < 202002L  // every header that programs include begins here
 #error "OPAL needs C++20: compile with -std=c++20"
@@ -17,10 +17,10 @@ namespace opal {
 using ByteSpan = std::span<const std::byte>;  ///< bytes that are only read
 using MutableBytes = std::span<std::byte>;    ///< bytes that may be written
 
-/// The cache line of every machine we build for; std::hardware_destructive_interference_size is missing in clang 14.
+/// Bytes of a cache line on all supported processors; clang 14 has no std::hardware_destructive_interference_size.
 inline constexpr std::size_t kCacheLine = 64;
 
-/// A number of bytes in configuration: prints and parses as "4 KiB", "16M".
+/// A number of bytes as the type of a configuration variable: written as "4 KiB", "16M".
 struct ByteSize {
   std::uint64_t bytes = 0;
   friend constexpr auto operator<=>(ByteSize, ByteSize) = default;
@@ -33,12 +33,12 @@ constexpr ByteSize operator""_MiB(unsigned long long n) { return {n << 20}; }
 constexpr ByteSize operator""_GiB(unsigned long long n) { return {n << 30}; }
 }  // namespace literals
 
-/// The bytes of one plain object.
+/// A view of the bytes of `object`; valid as long as the object.
 template <class T>
 requires std::is_trivially_copyable_v<T> ByteSpan bytes_of(const T& object)
 noexcept { return std::as_bytes(std::span<const T, 1>{&object, 1}); }
 
-/// Copies a plain object out of the start of `bytes`; false when there are too few.
+/// Copies an object from the start of `bytes`.  False, and `object` is unchanged, if `bytes` is shorter than a T.
 template <class T>
 requires std::is_trivially_copyable_v<T>
 [[nodiscard]] bool read_object(ByteSpan bytes, T& object) noexcept {

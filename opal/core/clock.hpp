@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/clock.hpp — the monotonic clock, deadlines, and what a spinning loop does between two looks.
-// All functions are a vDSO call or cheaper and safe from any thread.
+// opal/core/clock.hpp — the monotonic clock, deadlines, and the pause instruction of spin loops.
+// Cost: at most one vDSO call each.  Threads: safe from any thread.
 #pragma once
 #include <time.h>
 
@@ -16,7 +16,7 @@ inline std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// Tells the core that this is a spin loop; takes tens of cycles and gives its sibling the pipeline.
+/// The pause instruction of spin loops: takes tens of cycles, in which the other hardware thread has the core.
 inline void cpu_relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -28,7 +28,7 @@ inline void cpu_relax() noexcept {
 /// A point in time after which waiting ends.
 class Deadline {
  public:
-  /// Ends `timeout` from now; a negative timeout never ends.
+  /// A deadline `timeout` from now; a negative timeout means never().
   static Deadline after(std::chrono::nanoseconds timeout) noexcept {
     return timeout.count() < 0 ? never() : Deadline{now_ns() + static_cast<std::uint64_t>(timeout.count())};
   }
@@ -37,14 +37,15 @@ class Deadline {
   [[nodiscard]] bool is_never() const noexcept { return end_ns_ == UINT64_MAX; }
   [[nodiscard]] bool expired() const noexcept { return !is_never() && now_ns() >= end_ns_; }
 
-  /// Time left: zero once expired, nanoseconds::max() when it never ends.
+  /// Time left: zero once expired, nanoseconds::max() for never().
   [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
     if (is_never()) return std::chrono::nanoseconds::max();
     const std::uint64_t now = now_ns();
     return std::chrono::nanoseconds{now >= end_ns_ ? 0 : static_cast<std::int64_t>(end_ns_ - now)};
   }
 
-  /// remaining() as poll(2) and epoll_wait(2) want it: milliseconds rounded up, -1 for never.
+  /// remaining() as an argument of poll(2) and epoll_wait(2): milliseconds, rounded up, at most INT32_MAX; -1 for
+  /// never().
   [[nodiscard]] int poll_timeout_ms() const noexcept {
     if (is_never()) return -1;
     const std::int64_t ms = (remaining().count() + 999'999) / 1'000'000;

@@ -19,7 +19,7 @@ void copy_by_libc(void* to, const void* from, std::size_t size) noexcept { std::
 
 #if defined(__x86_64__)
 
-/// Bytes from which a copy writes past the caches: source and target together are larger than the last one.
+/// Copies of at least this many bytes bypass the caches: source and target together exceed the last-level cache.
 std::atomic<std::size_t> streaming_size{SIZE_MAX};
 
 template <bool kStreaming>
@@ -35,8 +35,9 @@ template <bool kStreaming>
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
 }
 
-/// Copies `size` >= 64 bytes in ascending order.  All stores but the first and the last are aligned: one that crosses
-/// two lines costs two.  64-byte vectors (AVX-512) measured no faster on Zen 4, and lower the clock of some processors.
+/// Copies `size` >= 64 bytes in ascending order.  All stores but the first and the last are aligned, since a store that
+/// crosses a cache line costs two.  64-byte vectors (AVX-512) are not faster on Zen 4 (measured), and lower the clock
+/// of some processors.
 template <bool kStreaming>
 [[gnu::always_inline, gnu::target("avx2")]] inline void copy_vectors(std::byte* to, const std::byte* from,
                                                                      std::size_t size) noexcept {
@@ -73,7 +74,7 @@ template <bool kStreaming>
     copy_vectors<false>(target, source, size);
   } else {
     copy_vectors<true>(target, source, size);
-    _mm_sfence();  // streaming stores are not ordered with a later flag that says that the bytes are there
+    _mm_sfence();  // streaming stores are not ordered with a later store of a flag that announces the data
   }
 }
 
@@ -87,7 +88,7 @@ bool is_amd_with_fast_short_rep_movsb() noexcept {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kFsrm) != 0;
 }
 
-/// The sanitizers check what memmove() is given.  They would check the vectors, too, at many times the cost.
+/// The copy for this processor.  Under a sanitizer memmove(): it checks both ranges at once, not each vector.
 detail::LongCopy choose() noexcept {
   if (OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER || __builtin_cpu_supports("avx2") == 0) return copy_by_libc;
   constexpr long kUnknownCache = 32L << 20;

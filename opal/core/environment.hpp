@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/environment.hpp — the one place of the project that reads this process's environment.
-// Threads: as getenv(3): safe as long as no thread calls setenv() at the same time.
+// opal/core/environment.hpp — reads the environment of this process; the only code of the project that does so.
+// Threads: as getenv(3): safe while no thread calls setenv().
 #pragma once
 #include <optional>
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace opal {
 
-/// The value of environment variable `name`, or nothing when it is not set.  An empty value is a value.
+/// The value of environment variable `name`, maybe empty; nullopt if it is not set.
 OPAL_EXPORT std::optional<std::string> environment(const char* name);
 
 /// Every variable of this process whose name starts with `prefix`, in the order of the environment.
 OPAL_EXPORT std::vector<std::pair<std::string, std::string>> environment_with_prefix(std::string_view prefix);
 
-/// The name of this host as gethostname says it; "localhost" when it says nothing.
+/// The result of gethostname(2); "localhost" if that fails or is empty.
 OPAL_EXPORT std::string host_name();
 
 }  // namespace opal

@@ -33,7 +33,7 @@ const char* name(Errc code) noexcept {
 const char* kept_for_ever(const std::string& text) {
   static std::mutex mutex;
   static std::set<std::string> texts;
-  constexpr std::size_t kMost = 1024;  // a program that keeps inventing them gets a short text instead of a leak
+  constexpr std::size_t kMost = 1024;  // bounds the memory if a program produces ever new texts
   const std::lock_guard lock{mutex};
   if (texts.size() >= kMost && !texts.contains(text)) return "a value that is not known or not allowed; see the log";
   return texts.insert(text).first->c_str();

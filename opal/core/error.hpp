@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/error.hpp — what went wrong, in 24 trivially copyable bytes.
-// An Error never allocates, so it may be made and copied on a data path.  Threads: a value, no shared state.
+// opal/core/error.hpp — error codes, and an error as 24 trivially copyable bytes.
+// An Error does not allocate, so data paths may make and copy it.  Threads: a value, no shared state.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace opal {
 
-/// At most 16 codes, grouped by what the caller can do about them.
+/// Error codes, grouped by what the caller can do.
 enum class Errc : std::uint8_t {
   // Try again later.
   busy = 1,
@@ -34,22 +34,23 @@ enum class Errc : std::uint8_t {
   internal,
 };
 
-/// One error: the code to act on, errno if the kernel said one, and the exact place.
+/// One error: its code, and for messages the failed call or check.
 struct Error {
   Errc code;
-  int os_errno = 0;          ///< 0 when no system call failed
-  const char* where = "";    ///< a string literal naming the call or the check; never freed
+  int os_errno = 0;          ///< errno of the failed system call; 0 if none failed
+  const char* where = "";    ///< the failed call or check; a string literal, or a result of kept_for_ever()
   std::uint64_t detail = 0;  ///< meaning given by `where` (a size, an address, a tag ...)
 };
 static_assert(std::is_trivially_copyable_v<Error> && sizeof(Error) == 24, "errors travel by value on data paths");
 
-/// The code's stable lower-case name, e.g. "peer_gone".  Never null; static lifetime.
+/// The name of the enumerator, "peer_gone"; "unknown" for any other value.  Static lifetime.
 OPAL_EXPORT const char* name(Errc code) noexcept;
 
-/// `text`, kept for ever, for Error::where of errors that name what a user wrote: few, and of them only so many.
+/// A copy of `text` with static lifetime, for an Error::where that contains a user's input.  Equal texts share one
+/// copy. After 1024 different texts the result is a fixed text that refers to the log.
 OPAL_EXPORT const char* kept_for_ever(const std::string& text);
 
-/// One line for people: code, where, errno text and detail.  Allocates: cold paths only.
+/// One line for users: `where`, code, errno text and detail.  Allocates: for cold paths only.
 OPAL_EXPORT std::string to_string(const Error& error);
 
 }  // namespace opal

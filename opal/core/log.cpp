@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::array kNames{"error", "warn", "info", "debug"};
 
-/// State of the whole process: all log objects share one destination.
+/// The state of the log, one per process.
 struct Shared {
   std::mutex mutex;
   Sink sink = nullptr;
   void* user = nullptr;
-  std::set<std::string, std::less<>> said;
+  std::set<std::string, std::less<>> said;  // the keys of first_time()
 };
 
 Shared& shared() {
@@ -30,7 +30,7 @@ Shared& shared() {
 
 void write_to_stderr(const Message& message) {
   const std::string line = to_line(message) + '\n';
-  // One write: lines of several processes on one pipe do not mix.  A failure cannot be reported anywhere.
+  // One write(2) per line, so that lines of several processes on one pipe do not mix.  A failure cannot be reported.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -44,7 +44,7 @@ void write(Level level, std::string_view component, fmt::string_view format, fmt
   try {
     std::string text = fmt::vformat(format, args);
     for (char& c : text) {
-      if (c == '\n' || c == '\r') c = ' ';  // a message is one line, whatever a peer or a user put into it
+      if (c == '\n' || c == '\r') c = ' ';  // a message is one line, also with text of a peer or user
     }
     const Message message{level, component, text};
     Shared& state = shared();
@@ -66,7 +66,7 @@ bool first_time(std::string_view key) noexcept {
     const std::lock_guard lock{state.mutex};
     return state.said.emplace(key).second;
   } catch (...) {
-    return true;  // better twice than never
+    return true;  // without memory: log again rather than never
   }
 }
 
@@ -95,7 +95,7 @@ void set_level(Level level) noexcept {
 Level level() noexcept {
   std::uint8_t limit = detail::level_plus_one.load(std::memory_order_relaxed);
   if (limit == 0) {
-    // A name that is no level is reported when the configuration is loaded; until then warn is in force.
+    // A bad OPAL_LOG counts as warn here; apply_to_process() reports it.
     const Level wanted = level_from_name(environment("OPAL_LOG").value_or("")).value_or(Level::warn);
     if (detail::level_plus_one.compare_exchange_strong(limit, static_cast<std::uint8_t>(wanted) + 1)) return wanted;
   }

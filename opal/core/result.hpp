@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/result.hpp — a value or an Error, with std::expected's names so that a later switch is one `using`.
-// Own code because C++20 has no std::expected and clang 14 never enables it.  Threads: a value, no shared state.
+// opal/core/result.hpp — a value or an Error, with the names of std::expected, which C++20 does not have.
+// Threads: a value, no shared state.
 #pragma once
 #include <cstdlib>
 #include <type_traits>
@@ -23,7 +23,7 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  /// Aborts when there is no value: asking without looking is our bug, never a peer's or a user's.
+  /// The value.  Aborts if there is none: a caller that does not test has_value() is a bug of OPAL.
   T& value() & noexcept { return check(), *std::get_if<0>(&state_); }
   const T& value() const& noexcept { return check(), *std::get_if<0>(&state_); }
   T&& value() && noexcept { return check(), std::move(*std::get_if<0>(&state_)); }

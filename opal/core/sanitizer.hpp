@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/sanitizer.hpp — which sanitizer instruments this source: g++ and clang say it in different ways.
+// opal/core/sanitizer.hpp — which sanitizer instruments this source; g++ and clang have different macros for it.
 // OPAL_ADDRESS_SANITIZER and OPAL_THREAD_SANITIZER are always defined, as 0 or 1.
 #pragma once
 

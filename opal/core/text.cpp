@@ -43,7 +43,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest_name(std::string_view name, const std::vector<std::string_view>& known) {
-  // A third of the letters may be wrong; beyond that a suggestion misleads.  The cap bounds the work on absurd input.
+  // At most a third of the letters may be wrong, since other suggestions mislead.  kLongest bounds the time.
   constexpr std::size_t kLongest = 128;
   if (name.size() > kLongest) return {};
   std::size_t allowed = std::max<std::size_t>(1, name.size() / 3);
@@ -56,7 +56,7 @@ std::string_view nearest_name(std::string_view name, const std::vector<std::stri
   }
   if (!nearest.empty()) return nearest;
 
-  // A typing error changes few letters, but a prefix is often typed: "deb" for "debug".
+  // Users also write abbreviations: "deb" for "debug".
   constexpr std::size_t kShortestStart = 3;
   for (const std::string_view candidate : known) {
     if (name.size() >= kShortestStart && candidate.starts_with(name)) return candidate;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/config.hpp — the variables of memory monitoring; the only place where these defaults are written.
+// opal/memory/config.hpp — the variables of memory monitoring and their defaults.
 #pragma once
 #include <string>
 

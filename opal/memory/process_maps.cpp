@@ -12,7 +12,7 @@
 namespace opal::memory {
 namespace {
 
-/// Takes a number off the front, up to `end`, which is taken too.
+/// Parses the number before `end`, and removes it and `end` from the front of `text`.
 std::uint64_t take_number(std::string_view& text, unsigned base, char end) noexcept {
   std::uint64_t value = 0;
   std::size_t i = 0;
@@ -73,7 +73,7 @@ bool ProcessMaps::next(MapsEntry& entry) noexcept {
       (text[0] == 'r' ? PROT_READ : 0) | (text[1] == 'w' ? PROT_WRITE : 0) | (text[2] == 'x' ? PROT_EXEC : 0);
   text.remove_prefix(5);
   entry.offset = take_number(text, 16, ' ');
-  (void)take_number(text, 16, ' ');  // the device, "fd:01", and the file's number are of no use here
+  (void)take_number(text, 16, ' ');  // skip the device, "fd:01", and the inode number
   (void)take_number(text, 10, ' ');
   const std::size_t name = text.find_first_not_of(' ');
   entry.name = name == std::string_view::npos ? std::string_view{} : text.substr(name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/process_maps.hpp — the kernel's list of this process's mappings, read without the heap, without a lock
-// and without a libc call that a monitor could have patched: it may be read from within malloc. Threads: a value per
-// reader; the list changes while it is read unless the caller keeps others from changing it.
+// opal/memory/process_maps.hpp — reads the kernel's list of this process's mappings (/proc/self/maps).  It uses neither
+// heap nor lock, and no libc function with a patched system call, so it may run inside malloc.
+// Threads: one thread per object.  If other threads change mappings meanwhile, the result is of no single moment.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace opal::memory {
 struct MapsEntry {
   Range range;
   int protection = 0;        ///< PROT_*
-  std::uint64_t offset = 0;  ///< in the file
+  std::uint64_t offset = 0;  ///< bytes from the start of the file
   std::string_view name;     ///< file, "[heap]", "[stack]" or empty; valid until the next entry is read
 };
 
@@ -28,16 +28,17 @@ class OPAL_EXPORT ProcessMaps {
   ProcessMaps(const ProcessMaps&) = delete;
   ProcessMaps& operator=(const ProcessMaps&) = delete;
 
-  /// The next mapping in order of address; false at the end, or when the list cannot be read: see failed().
+  /// Reads the next mapping in ascending order of address.  False: end of the list, or an error (see failed()).
   bool next(MapsEntry& entry) noexcept;
+  /// True after an error: the list could not be opened or read, or a line was malformed.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
 
  private:
-  std::string_view line() noexcept;  // empty at the end
+  std::string_view line() noexcept;  // the next line; empty at the end or after an error
 
   int fd_;
   bool failed_ = false;
-  std::size_t begin_ = 0;  // of what was read and not looked at
+  std::size_t begin_ = 0;  // the unparsed bytes are buffer_[begin_, end_)
   std::size_t end_ = 0;
   std::array<char, 8192> buffer_;  // a line is at most a path and 73 characters
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/range.hpp — a piece of the address space, [begin, end).  A value.
+// opal/memory/range.hpp — a range [begin, end) of the address space.  A value.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,9 +12,9 @@ struct Range {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
 
-  /// [address, +length) rounded out to whole pages, as the kernel treats it; cut off where it would wrap.
+  /// [address, +length) rounded out to whole pages of 4 KiB; ends at the last page if it would wrap.
   static Range pages(std::uintptr_t address, std::uintptr_t length) noexcept {
-    constexpr std::uintptr_t kPage = 4096;  // a multiple of it where pages are larger: then the kernel refuses the call
+    constexpr std::uintptr_t kPage = 4096;
     constexpr std::uintptr_t kMost = std::numeric_limits<std::uintptr_t>::max() & ~(kPage - 1);
     if (length > kMost - std::min(address, kMost)) return {address & ~(kPage - 1), kMost};
     return {address & ~(kPage - 1), (address + length + kPage - 1) & ~(kPage - 1)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/mpool/config.hpp — the variables of memory pools; the only place where these defaults are written.
+// opal/mpool/config.hpp — the variables of memory pools and their defaults.
 #pragma once
 #include "opal/core/bytes.hpp"
 #include "opal/core/config/config.hpp"

@@ -18,13 +18,13 @@ namespace {
 constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS;
 
 Result<Mapping> map_huge(std::size_t size, std::size_t alignment) noexcept {
-  // Reserved at mmap() (no MAP_NORESERVE): too few pages are an error here and no SIGBUS at the first touch.
+  // Without MAP_NORESERVE mmap() reserves the pages: too few are an error here, not a SIGBUS at the first access.
   auto mapping = Mapping::aligned(size, alignment, kPrivate | MAP_HUGETLB | MAP_HUGE_2MB);
   if (mapping) return mapping;
   log::once(log::Level::info, "mpool hugepage", "mpool",
             "no hugetlb page is free ({}); hugepage pools use transparent huge pages", to_string(mapping.error()));
   mapping = Mapping::aligned(size, alignment, kPrivate);
-  if (mapping) (void)::madvise(mapping->data(), size, MADV_HUGEPAGE);  // small pages do, too
+  if (mapping) (void)::madvise(mapping->data(), size, MADV_HUGEPAGE);  // if it fails, small pages are used
   return mapping;
 }
 

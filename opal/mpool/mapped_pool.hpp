@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/mpool/mapped_pool.hpp — a pool whose blocks are private anonymous mappings of their own.
-// Owns: the mappings, undone at the latest by the destructor.  Threads: safe from any thread.
+// opal/mpool/mapped_pool.hpp — a pool in which each block is a private anonymous mapping.
+// Owns: the mappings; the destructor unmaps those that are left.  Threads: safe from any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ class MappedPool final : public Pool {
   enum class Kind : std::uint8_t { heap, hugepage, cuda_host };
   explicit MappedPool(Kind kind) noexcept : kind_(kind) {}
 
-  /// Errors of cuda_host beside Allocator's: not_supported (no driver, or the program has no CUDA context yet).
+  /// As Allocator::allocate().  Kind cuda_host has one more error: not_supported (no driver, or no CUDA context yet).
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override;
   [[nodiscard]] allocator::Usage usage() const noexcept override;
@@ -27,13 +27,13 @@ class MappedPool final : public Pool {
  private:
   struct Block {
     Mapping pages;
-    gpu::Pinned pinned{};  // of cuda_host; undone before the pages go
+    gpu::Pinned pinned{};  // of cuda_host; declared after `pages`, so it is unpinned before they are unmapped
   };
 
   const Kind kind_;
   mutable std::mutex mutex_;
-  std::map<std::byte*, Block> live_;  // tells a good address from a foreign one or one given back twice
-  std::size_t bytes_ = 0;
+  std::map<std::byte*, Block> live_;  // by address; deallocate() rejects other addresses
+  std::size_t bytes_ = 0;             // sum of the sizes in live_
 };
 
 }  // namespace opal::mpool

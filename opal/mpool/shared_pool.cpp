@@ -26,8 +26,8 @@ Result<Fd> open_memory_file(const char* name, std::size_t size, bool hugetlb) no
   return unknown ? Error{Errc::not_supported, error, "memfd_create(2 MiB hugetlb pages)", 0} : fd.error();
 }
 
-/// Whether these bytes belong in a core dump.  Writing one touches all of a mapping, which would put memory behind
-/// every hole of the file.
+/// Includes these bytes in core dumps, or excludes them.  A core dump reads all of a mapping, which would commit memory
+/// for every hole of the file.
 void dump(MutableBytes bytes, bool wanted) noexcept {
   (void)::madvise(bytes.data(), bytes.size(), wanted ? MADV_DODUMP : MADV_DONTDUMP);
 }
@@ -46,12 +46,12 @@ struct SharedPool::State {
   const std::size_t chunk;
   const std::size_t page_size;
   mutable std::mutex mutex;
-  allocator::BestFit blocks{kCacheLine};  // over the offsets that have memory behind them: the committed part
+  allocator::BestFit blocks{kCacheLine};  // its offsets are the committed part of the file
 };
 
-/// Puts memory behind the next `bytes` of the file and makes them free.
+/// Commits the next `bytes` of the file and adds them to `blocks`.
 Result<void> SharedPool::State::commit_locked(std::size_t bytes) noexcept {
-  // The kernel undoes a fallocate() that fails half-way, so an error leaves nothing behind.
+  // After an error the kernel frees the pages that this fallocate() has allocated.
   const std::uint64_t committed = blocks.end();
   while (::fallocate(fd.get(), 0, static_cast<off_t>(committed), static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) return memory_file_error(errno, "fallocate(shared pool)", bytes);
@@ -61,7 +61,7 @@ Result<void> SharedPool::State::commit_locked(std::size_t bytes) noexcept {
   return {};
 }
 
-/// Commits what is missing so that a block of this size fits at the end of the committed part.
+/// Commits memory until a block of this size fits at the end of the committed part.
 Result<void> SharedPool::State::grow_locked(std::size_t size, std::size_t alignment) noexcept {
   const std::uint64_t begin = align_up(blocks.end() - blocks.free_tail(), alignment);
   const std::uint64_t room = mapping.size();
@@ -88,7 +88,7 @@ Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtu
     return Error{Errc::invalid_argument, 0, "SharedPool::create(size)", virtual_size};
   }
   const std::size_t size = align_up(virtual_size, page);
-  // A power of two lets growth round with a mask.
+  // A power of two, as align_up() requires.
   const std::size_t chunk = std::bit_ceil(std::max(options.chunk, page));
 
   OPAL_TRY_ASSIGN(Fd fd, open_memory_file(name.c_str(), size, options.hugetlb));
@@ -100,7 +100,7 @@ Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtu
 Result<Mapping> SharedPool::attach(int fd, bool writable) noexcept {
   OPAL_TRY_ASSIGN(const std::size_t size, size_of_memory_file(fd));
   OPAL_TRY_ASSIGN(Mapping mapping, Mapping::shared(fd, size, 0, writable));
-  dump(mapping.bytes(), false);  // it is in its owner's
+  dump(mapping.bytes(), false);  // the core dump of the owner contains it
   return mapping;
 }
 
@@ -134,7 +134,7 @@ std::size_t SharedPool::trim() noexcept {
   if (bytes == 0) return 0;
   pool.blocks.shrink(bytes);
   dump(pool.mapping.bytes().subspan(keep, bytes), false);
-  // Should the kernel refuse, the pages merely stay until the pool goes; committing them again is harmless.
+  // If the kernel refuses, the pages stay until the pool is destroyed; a later commit of them is harmless.
   (void)::fallocate(pool.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(keep),
                     static_cast<off_t>(bytes));
   return bytes;

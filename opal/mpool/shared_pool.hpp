@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/mpool/shared_pool.hpp — memory that processes of one host share: a nameless file of fixed virtual size, mapped
-// once. The file is sparse: memory is committed in chunks when allocate() needs it, so a lack of memory is an Error
-// here and never a SIGBUS later, and a peer that maps the descriptor once sees all later growth without doing anything.
-// The size is sealed: no holder of the descriptor can shrink or grow the file under the others.
-// Free-list bookkeeping is private; the shared bytes hold only what the user puts there.
+// opal/mpool/shared_pool.hpp — memory that processes of one host share: a memory file (memfd) of fixed size, mapped
+// once.  The file is sparse: allocate() commits memory in chunks, so a lack of memory is an Error of allocate() and not
+// a SIGBUS later.  A peer maps the whole file once, and later chunks need no action of it.
+// The size is sealed: no process with the descriptor can shrink or grow the file.
+// Bookkeeping is in private memory; the shared bytes contain only the data of the user.
 // Owns: descriptor and mapping.  Threads: all calls are safe from any thread.
 #pragma once
 #include <cstddef>
@@ -29,43 +29,44 @@ class OPAL_EXPORT SharedPool {
  public:
   struct Options {
     std::size_t chunk = std::size_t{256} << 10;  ///< bytes committed at a time; rounded up to the page size
-    bool hugetlb = false;                        ///< pages of hugetlbfs
+    bool hugetlb = false;                        ///< use pages of hugetlbfs, of kHugePage bytes
   };
 
-  /// Alignment of the mapping in this process, and so the largest alignment that allocate() accepts.
+  /// Alignment of the mapping in this process, and the largest alignment that allocate() accepts.
   static constexpr std::size_t kMaxAlignment = kHugePage;
 
-  /// A pool of at most `virtual_size` bytes (rounded up to the page size); `name` shows up in /proc/PID/maps.
-  /// Nothing is committed yet.  Errors: invalid_argument, no_memory, not_supported (no hugetlbfs), limit_reached, os.
+  /// Makes a pool of at most `virtual_size` bytes (rounded up to the page size); commits no memory.  `name` appears in
+  /// /proc/PID/maps.  Errors: invalid_argument, no_memory, no_space, not_supported (no hugetlbfs), limit_reached, os.
   static Result<SharedPool> create(const std::string& name, std::size_t virtual_size);
   static Result<SharedPool> create(const std::string& name, std::size_t virtual_size, Options options);
 
-  /// Maps all of a peer's pool.  The descriptor is checked first: it must be sealed against shrinking (an unsealed one
-  /// could turn into a SIGBUS at any time).  Errors: protocol (not a sealed pool), no_memory, os.
+  /// Maps all of a peer's pool, whose descriptor is `fd`; the caller may close it.  `writable` false: read-only.
+  /// Errors: protocol (not a memory file of sealed size: its owner could cause a SIGBUS), no_memory, os.
   static Result<Mapping> attach(int fd, bool writable = true) noexcept;
 
   SharedPool(SharedPool&&) noexcept;
   SharedPool& operator=(SharedPool&&) noexcept;
   ~SharedPool();
 
-  /// A block of `size` bytes, rounded up to whole cache lines, at a multiple of `alignment` here and in the file.
-  /// In a peer the alignment holds up to the page size.  Memory never handed out before is zero, other memory is not.
-  /// Errors: limit_reached (virtual size used up), no_space / no_memory (the machine has no more), invalid_argument.
+  /// Allocates `size` bytes, rounded up to whole cache lines, at a multiple of `alignment` here and in the file.
+  /// In a peer the alignment holds up to the page size.  The first use of committed memory finds zeros; later ones find
+  /// the old content.
+  /// Errors: limit_reached (virtual size used up), no_space / no_memory (the host has no more), invalid_argument.
   Result<SharedBlock> allocate(std::size_t size, std::size_t alignment = kCacheLine) noexcept;
 
-  /// Takes back a block by its address.  Errors: invalid_argument for anything that is not a live block.
+  /// Frees a block by its address in this process.  Errors: invalid_argument (not the address of a live block).
   Result<void> deallocate(std::byte* address) noexcept;
 
-  /// Uncommits chunks at the end of the committed part that hold no block; returns the bytes given back.
+  /// Releases the chunks without blocks at the end of the committed part; returns their number of bytes.
   std::size_t trim() noexcept;
 
-  /// Stays owned by the pool; duplicate it or pass it over a Unix socket to share the memory.
+  /// The descriptor, owned by the pool.  Duplicate it, or send it over a Unix socket, to share the memory.
   [[nodiscard]] int fd() const noexcept;
 
-  /// The whole mapping.  Only what allocate() returned may be touched.
+  /// The whole mapping, valid as long as the pool.  Only live blocks may be accessed.
   [[nodiscard]] MutableBytes bytes() const noexcept;
 
-  /// Managed is what is committed.
+  /// `managed` counts the committed bytes.
   [[nodiscard]] allocator::Usage usage() const noexcept;
   [[nodiscard]] std::size_t page_size() const noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hits and ends of leases.  Lock rule of all of this class: `mutex_` guards links, counters and flags only.  Device
-// calls, allocation and release of memory happen without it, since each may end in invalidate() on this very thread.
+// Hits and ends of leases.  Lock rule of the class: `mutex_` guards links, counters and flags only.  Registration,
+// deregistration and heap calls happen without it, because each may lead to invalidate() on the same thread.
 #include "opal/rcache/cache.hpp"
 
 #include <limits>
@@ -50,7 +50,8 @@ Cache::~Cache() {
   }
 }
 
-/// A lease of `registration`, which a hint named, if it serves the request; it may be any registration by now.
+/// Takes a lease of `registration`, which is the result of a hint, if it serves the request.  False: it does not, or
+/// has stopped meanwhile.
 [[gnu::always_inline]] inline bool Cache::try_borrow(LeaseTable& table, Registration& registration,
                                                      const Request& request) const noexcept {
   const std::uint64_t serving = registration.serving_.load(std::memory_order_acquire);
@@ -64,7 +65,7 @@ Cache::~Cache() {
   return false;
 }
 
-/// Nothing for a range that is empty or wraps.
+/// The rounded request; nullopt if the range is empty or wraps.
 [[gnu::always_inline]] inline std::optional<Cache::Request> Cache::request_of(const void* address, std::size_t length,
                                                                               Access access) const noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(address);
@@ -74,7 +75,7 @@ Cache::~Cache() {
   return Request{first & ~(granularity_ - 1), align_up(first + length, granularity_), access};
 }
 
-/// What a hint leads to, borrowed; null when there is nothing.
+/// The registration of a hint that serves the request, with a lease in `table`; null if there is none.
 [[gnu::always_inline]] inline Registration* Cache::follow_hint(const Request& request, LeaseTable* table) noexcept {
   if (table == nullptr) [[unlikely]]
     return nullptr;
@@ -122,7 +123,7 @@ Error Cache::refuse(const Error& error) noexcept {
   return error;
 }
 
-/// The half of get() that no hint helps.
+/// get() for a request without a usable hint.
 Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexcept {
   if (table == nullptr && !counted_under_lock_) table = make_lease_table();
   auto hold = make_hold(request);
@@ -139,7 +140,7 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
   return lease;
 }
 
-/// What a lease by pages has to have; null with the other policies.
+/// Allocates the PageHold of a lease; null if the policy is not page_refcount.
 Result<std::unique_ptr<PageHold>> Cache::make_hold(const Request& request) const noexcept {
   if (config_.overlap != Overlap::page_refcount) return std::unique_ptr<PageHold>{};
   std::unique_ptr<PageHold> hold{new (std::nothrow) PageHold{request.begin, request.end}};
@@ -147,7 +148,7 @@ Result<std::unique_ptr<PageHold>> Cache::make_hold(const Request& request) const
   return hold;
 }
 
-/// A lease of what the index has for the request; empty when that is nothing.
+/// A lease of a registration of the index that serves the request; empty if there is none.
 Lease Cache::hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
   Registration* const hit = index_.find_containing(request.begin, request.end, request.access);
   if (hit == nullptr) return {};
@@ -156,11 +157,11 @@ Lease Cache::hit_locked(const Request& request, LeaseTable* table, std::unique_p
   return borrow_locked(*hit, table, hold);
 }
 
-/// Adds a user to a registration, of the index as a rule.
+/// Makes a lease of a registration, which is in the index or was just registered.
 Lease Cache::borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
   if (registration.state_ == Registration::State::indexed &&
       registration.serving_.load(std::memory_order_relaxed) == 0) {
-    serve_locked(registration);  // it was to be evicted next
+    serve_locked(registration);  // stop_serving_oldest_locked() had prepared its eviction
   }
   if (table != nullptr) {
     table->add(registration);
@@ -195,7 +196,7 @@ void Lease::give_back() noexcept {
     registration.used_at(cache.clock_.fetch_add(1, std::memory_order_relaxed) + 1);
     registration.users_.fetch_sub(1, std::memory_order_seq_cst);
   }
-  // By now it may be another registration: what follows looks again, under the lock.
+  // The object may be another registration by now: undo_if_unused() checks it under the lock.
   if (registration.serving_.load(std::memory_order_relaxed) == 0) [[unlikely]]
     cache.undo_if_unused(registration);
 }
@@ -207,14 +208,14 @@ void Cache::give_back_counted(Registration& registration, PageHold* hold) noexce
   const std::uintptr_t end = hold != nullptr ? hold->end : registration.end();
   {
     const Lock lock{*this};
-    if (registration.epoch_ != epoch_) return;  // the parent's
+    if (registration.epoch_ != epoch_) return;  // the parent process made it
     const auto now = [this] { return clock_.fetch_add(1, std::memory_order_relaxed) + 1; };
     registration.used_at(now());
     registration.users_.fetch_sub(1, std::memory_order_seq_cst);
     if (hold != nullptr) {
       (hold->previous != nullptr ? hold->previous->next : registration.holds_) = hold->next;
       if (hold->next != nullptr) hold->next->previous = hold->previous;
-      index_.any_overlapping(begin, end, [&](Registration& other) {  // they were in use until now, too
+      index_.any_overlapping(begin, end, [&](Registration& other) {  // the hold kept these in use, too
         other.used_at(now());
         return false;
       });

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/cache.hpp — keeps registrations of memory between a device, where they are expensive, and its users.
-// get() finds a registration that contains the range with enough rights, or makes one.  An unused one is idle:
-// undone at once (leave_pinned off) or kept (on) until a limit is reached or the device has no room; then idle ones are
-// undone one at a time, the one used longest ago first, until the new one fits.  docs/design/rcache.md: the policies
-// for overlaps, why hits need no lock, what a fork does. Owns: every registration.  Destroy it when nothing is borrowed
-// any more.  Threads: safe from any thread.  No device function is called, and nothing is allocated or freed, while the
-// cache holds its lock: a device may call malloc, malloc may munmap, and that may report to invalidate().
+// opal/rcache/cache.hpp — a cache of registrations, which are expensive to make with a device.
+// get() returns a Lease of a registration that contains the range with the requested rights; it makes one if there is
+// none.  A registration without leases is idle.  With leave_pinned off, the end of the last lease deregisters it.  With
+// leave_pinned on, it is kept until a limit is reached or the device has no room; then the cache deregisters idle ones,
+// the least recently used first, until the new one fits.  docs/design/rcache.md: the policies for overlaps, why hits
+// need no lock, what a fork does.
+// Owns: all registrations.  All leases end before the cache is destroyed; the device outlives it.
+// Threads: safe from any thread.  While the cache holds its lock it calls no device function but invalidated() and
+// invalidated_part(), and allocates and frees nothing: malloc may call munmap, which may call invalidate().
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -35,55 +37,55 @@ namespace opal::rcache {
 
 class OPAL_EXPORT Cache final : private ForkListener {
  public:
-  /// Ranges are rounded to multiples of `granularity`, a power of two: 0 takes the machine's page size, 1 rounds
-  /// nothing.
+  /// Ranges are rounded out to multiples of `granularity`, a power of two.  0: the page size; 1: no rounding.
   explicit Cache(Device& device, const Config& config = {}, std::size_t granularity = 0);
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
   ~Cache();
 
-  /// A valid registration that contains [address, +length) with at least these rights, for as long as the lease.
+  /// Returns a lease of a registration that contains [address, +length) with at least the rights `access`.
   /// Errors: invalid_argument (empty or wrapping range; unmapped while being registered), limit_reached (no room and
-  /// nothing idle to evict), no_memory (bookkeeping), and what the device says.
+  /// nothing idle to evict), no_memory (bookkeeping), busy (between quiesce() and resume()), and those of the device.
   Result<Lease> get(const void* address, std::size_t length, Access access) noexcept;
 
-  /// A hit of get() that takes no lock, counted as one; empty also when only a look under the lock would find
-  /// something.
+  /// As get(), but only for a hit that needs no lock; else the lease is empty, although get() might have a hit.
   Lease hit(const void* address, std::size_t length, Access access) noexcept;
 
-  /// What get() would find without the device: empty when it would have to register.
+  /// As get(), but only for a hit; the lease is empty if get() would have to register the memory.
+  /// It does not wait for reports of released memory as get() does; see memory::settle().
   Lease find(const void* address, std::size_t length, Access access) noexcept;
 
-  /// The memory [address, +length) is being unmapped or replaced.  No registration that shares a byte with it serves a
-  /// new request.  One that lies inside it becomes invalid at once; of others the part inside it is refused, and the
-  /// rest stays good for the leases that exist.
+  /// Reports that [address, +length) is being unmapped or replaced.  Registrations that share a byte with it serve no
+  /// new request.  One that lies inside it becomes invalid at once.  Of others, the part inside it becomes invalid, and
+  /// existing leases may use the remaining part.
   /// Returns the number of registrations that lost memory for the first time.
-  /// Safe inside an unmap hook and in a signal handler: only links and flags change here, the device is told later by a
-  /// get(), flush() or the end of a lease.  Cost: logarithmic, and for each registration that loses memory.  A handler
-  /// that interrupts a thread inside the cache's lock returns 0; its event is applied when that lock is released.
+  /// Safe inside an unmap hook and in a signal handler: it changes links and flags, and calls Device::invalidated() or
+  /// invalidated_part().  A later get(), flush() or end of a lease deregisters the memory.  In a signal handler that
+  /// interrupts a thread inside the cache's lock it returns 0, and the thread applies the event when it unlocks.
+  /// Cost: logarithmic for each registration that loses memory, and linear in the registrations in progress.
   std::size_t invalidate(const void* address, std::size_t length) noexcept;
 
-  /// Whether something that serves no more, but is in use, shares a byte with [address, +length).  Linear in those.
+  /// True if a registration that serves no new requests, but has leases, shares a byte with [address, +length).
+  /// Cost: linear in the registrations that serve no new requests.
   [[nodiscard]] bool retired_in_use(const void* address, std::size_t length) const noexcept;
 
-  /// Undoes what is invalid and not in use; not from within an event.
+  /// Deregisters what serves no new requests and has no leases.  Not from within an event.
   void release_invalid() noexcept { release_retired(SIZE_MAX); }
 
-  /// Undoes everything that is not in use.
+  /// Deregisters everything that has no leases.  Not from within an event.
   void flush() noexcept;
 
   // Checkpoints (docs/design/checkpoint.md): called by the owner of the cache; btl::Module calls its own.
 
-  /// From now on get() answers `busy`, and nothing is kept: what is idle is undone here, the rest with its last lease.
+  /// From now on get() fails with `busy`.  Idle registrations are deregistered here, others at the end of their leases.
   void quiesce() noexcept;
-  /// Whether the device knows of nothing any more.  Errors: busy (not quiesced, or that many registrations are in use).
+  /// Success if no memory is registered.  Errors: busy (not quiesced, or detail = the number of registrations in use).
   Result<void> checkpoint() noexcept;
-  /// Registers again; after a restart, too: what the device had forgotten was undone before.
+  /// Ends quiesce(): get() registers again.  Also after a restart, with a device that has no registrations.
   void resume() noexcept;
 
-  /// The counts so far, and what is idle.  Holds the lock for one piece of the cache at a time.
-  /// Where others use the cache meanwhile, `idle` is of no single moment.  Linear in the most registrations there ever
-  /// were.
+  /// The counts so far, and the idle registrations.  Holds the lock for 64 registrations at a time: while other threads
+  /// use the cache, `idle` is of no single moment.  Cost: linear in the most registrations that there were at a time.
   [[nodiscard]] Statistics statistics() const noexcept;
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }
@@ -91,36 +93,36 @@ class OPAL_EXPORT Cache final : private ForkListener {
  private:
   friend class Lease;
 
-  /// What a registration is to cover.
+  /// The range and rights of a get(), rounded to the granularity.
   struct Request {
     std::uintptr_t begin;
     std::uintptr_t end;
     Access access;
   };
-  /// The users of a registration, and its last use.
+  /// The number of leases of a registration, and the time of its last use by the clock of the LeaseTables.
   struct Use {
     std::int64_t users = 0;
     std::uint64_t last = 0;
   };
 
-  /// A registration in flight.
+  /// A registration that the device is making.
   struct Attempt {
     Registration* fresh = nullptr;
-    std::uint64_t releases_seen = 0;  // before the device was asked
-    std::uint64_t entries_seen = 0;   // in the index, ever, when there was nothing like it; UINT64_MAX: unknown
+    std::uint64_t releases_seen = 0;  // releases_ before the call of the device
+    std::uint64_t entries_seen = 0;   // entries_ when the index had no hit for the request; UINT64_MAX: unknown
   };
-  /// What a miss found out under the lock.
+  /// The result of the steps of a miss under the lock.
   struct Prospect {
-    std::optional<Attempt> begun;      // if nothing has to be done before
-    Registration* outgoing = nullptr;  // condemned; its end makes room
-    std::uint64_t entries_seen = 0;    // in the index, ever
-    bool more_retired = false;         // beyond the outgoing
-    bool hints_wanted = false;
+    std::optional<Attempt> begun;      // empty if something has to be deregistered or allocated before
+    Registration* outgoing = nullptr;  // condemned: to be deregistered first, to make room
+    std::uint64_t entries_seen = 0;    // entries_
+    bool more_retired = false;         // there are retired registrations besides `outgoing`
+    bool hints_wanted = false;         // the hint table is too small
   };
 
-  /// `mutex_` for all but events.  Those come from inside malloc, whose locks fork() takes after the handlers of
-  /// fork.cpp: so a fork does not hold `mutex_`, but keeps all other threads out, for the child to find all members
-  /// whole that no event changes. Each release applies the events that came from signal handlers meanwhile.
+  /// Locks `mutex_`.  A fork sets `forking_` instead of holding `mutex_`: then users wait, but events do not.  Reason:
+  /// events come from inside malloc, and fork() takes malloc's locks after the handlers of fork.cpp.  So the child
+  /// finds all members consistent but those that an event changes.  unlock() applies the events of signal handlers.
   class Lock {
    public:
     enum class For : std::uint8_t { use, event };
@@ -144,7 +146,7 @@ class OPAL_EXPORT Cache final : private ForkListener {
    private:
     const Cache& cache_;
     std::unique_lock<std::mutex> held_;
-    const Cache* outer_ = nullptr;  // whose lock this thread held before: it is in a signal handler
+    const Cache* outer_ = nullptr;  // the cache whose lock this thread held before, if it is in a signal handler
     const For what_;
   };
 
@@ -152,7 +154,7 @@ class OPAL_EXPORT Cache final : private ForkListener {
   std::size_t invalidate_locked(memory::Range gone) noexcept;
   void lose_locked(Registration& registration, memory::Range gone, std::size_t& count) noexcept;
 
-  // cache.cpp: the paths without a miss
+  // cache.cpp: hits and ends of leases
   Error refuse(const Error& error) noexcept;
   Registration* follow_hint(const Request& request, LeaseTable* table) noexcept;
   bool try_borrow(LeaseTable& table, Registration& registration, const Request& request) const noexcept;
@@ -216,36 +218,36 @@ class OPAL_EXPORT Cache final : private ForkListener {
 
   Device& device_;
   const Config config_;
-  const bool counted_under_lock_;  // leases: where hits do not matter, or every one is a page hold
+  const bool counted_under_lock_;  // leases are counted under the lock, not in LeaseTables
   const std::size_t granularity_;
-  const std::uint64_t id_;  // of this cache, in the process, for ever
+  const std::uint64_t id_;  // unique in the process; never used again
   HintTable hints_;
 
   alignas(kCacheLine) mutable std::mutex mutex_;
   mutable std::condition_variable released_;  // signalled after each deregistration, and after a fork
   bool forking_ = false;
-  IntervalIndex index_;          // those that serve
-  UseOrder order_;               // the same ones
-  RegistrationList pending_;     // being registered by some thread right now
-  RegistrationList retired_;     // serve no more; undone outside of an event when unused
-  IntervalIndex retired_valid_;  // those of them that an event may still hit
+  IntervalIndex index_;          // the registrations that serve new requests
+  UseOrder order_;               // the same ones, by last use
+  RegistrationList pending_;     // a thread is registering them with the device
+  RegistrationList retired_;     // serve no new requests; to be deregistered when they have no leases
+  IntervalIndex retired_valid_;  // the valid ones of retired_, which events may still invalidate
   mutable EventBacklog backlog_;
   RegistrationPool pool_;
-  std::shared_ptr<LeaseTable> tables_;   // of all threads that ever used this cache
-  std::atomic<std::uint64_t> clock_{1};  // no LeaseTable's clock was beyond it when it was last advanced
+  std::shared_ptr<LeaseTable> tables_;   // list of the tables of all threads; those of ended threads are reused
+  std::atomic<std::uint64_t> clock_{1};  // at least the LeaseTables' clocks at the last advance_clock_locked()
   std::uint64_t next_generation_ = 2;
-  std::uint64_t withdrawals_ = 0;  // times that a registration stopped serving
-  std::uint64_t fenced_ = 0;       // up to this one, all leases taken before are seen
-  std::uint32_t epoch_ = 0;        // forks seen
-  bool quiesced_ = false;          // nothing is registered or served
-  std::uint64_t entries_ = 0;      // into the index so far
-  std::uint64_t releases_ = 0;     // deregistrations so far: tells a waiter that room may have appeared
+  std::uint64_t withdrawals_ = 0;  // number of times that a registration stopped serving
+  std::uint64_t fenced_ = 0;       // withdrawals_ at the last fence: use_of_locked() is exact for those before it
+  std::uint32_t epoch_ = 0;        // forks since the construction of which this process is the child
+  bool quiesced_ = false;          // between quiesce() and resume()
+  std::uint64_t entries_ = 0;      // insertions into index_ so far
+  std::uint64_t releases_ = 0;     // deregistrations and failed registrations so far: a change may mean more room
   std::uint64_t releasing_ = 0;    // deregistrations in flight
-  Statistics statistics_;          // hits without those that LeaseTables count; without what is idle
+  Statistics statistics_;          // without the hits that LeaseTables count; `idle` is unused
 };
 
-/// Bytes of the first piece of [address, +length) when pieces end at multiples of `max_chunk`, a power of two (0: one
-/// piece).  Transfers that start anywhere in a buffer then share the registrations of its later pieces.
+/// Bytes of the first piece of [address, +length), if pieces end at multiples of `max_chunk`, a power of two (0: one
+/// piece).  So transfers from different addresses of a buffer share the registrations of later pieces.
 constexpr std::size_t first_chunk(std::uintptr_t address, std::size_t length, std::size_t max_chunk) noexcept {
   return max_chunk == 0 ? length : std::min(length, max_chunk - (address & (max_chunk - 1)));
 }

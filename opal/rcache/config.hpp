@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/config.hpp — what a registration cache can be told, and what of it users can set.
+// opal/rcache/config.hpp — the options of a registration cache, and the variables for some of them.
 #pragma once
 #include <cstdint>
 
@@ -8,17 +8,16 @@
 
 namespace opal::rcache {
 
-/// What becomes of registrations that share memory.
+/// When registrations that share pages are idle.
 enum class Overlap : std::uint8_t {
-  containing,     ///< they coexist, each with its own users
-  page_refcount,  ///< they coexist; one is in use while any of its pages is, through whichever of them
+  containing,     ///< each one when it has no leases
+  page_refcount,  ///< when no lease, of any of them, uses one of its pages
 };
 
 struct Config {
   bool leave_pinned = true;
   ByteSize size_limit = 0_B;
-  /// No variable.  Registrations with one device at a time, in use or not; 0 leaves it to the device.
-  std::uint64_t count_limit = 0;
+  std::uint64_t count_limit = 0;  ///< most registrations at a time; 0: the device's limit.  No variable.
   ByteSize max_chunk = 2_MiB;
   Overlap overlap = Overlap::containing;  ///< no variable
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/device.hpp — what registrations are made with: implemented by a transport, called by its cache.
+// opal/rcache/device.hpp — registers memory for a cache.  A transport implements it; the cache calls it.
 #pragma once
 #include "opal/core/result.hpp"
 #include "opal/memory/range.hpp"
@@ -7,25 +7,25 @@
 
 namespace opal::rcache {
 
-/// Outlives its cache.  Threads: called by any thread that uses the cache, several at a time, and never with a lock of
-/// the cache held, but for invalidated() and invalidated_part().
+/// Outlives its cache.  Threads: the cache calls it from any of its users' threads, several at a time.  It holds no
+/// lock meanwhile, but for invalidated() and invalidated_part().
 class Device {
  public:
   virtual ~Device() = default;
 
-  /// Makes the registration's range known with its rights and fills its cookie.  no_memory, no_space and limit_reached
-  /// mean "might work after deregistering something" and make the cache evict; other errors go to the user.
+  /// Registers the range with its rights, and sets the cookie.  After the errors no_memory, no_space and limit_reached
+  /// the cache deregisters an idle registration and tries again; get() returns other errors.
   virtual Result<void> register_memory(Registration& registration) noexcept = 0;
 
   /// Undoes register_memory.  Called once for each success.
   virtual void deregister_memory(Registration& registration) noexcept = 0;
 
-  /// The registration has just become invalid: refuse its generation from now on.  Called from within the event that
-  /// unmaps the memory, with the cache's lock held: must not block, allocate, or call the cache.
+  /// The registration has become invalid: refuse accesses with its generation from now on.  Called within the event
+  /// that unmaps the memory, with the cache's lock held: must not block, allocate, or call the cache.
   virtual void invalidated(const Registration& registration) noexcept { (void)registration; }
 
-  /// As invalidated(), but only `gone`, a part of the registration, is unmapped.  Refuse access to that part; the rest
-  /// stays good for the leases that exist.
+  /// As invalidated(), but only `gone`, a part of the registration, is unmapped.  Refuse accesses to that part;
+  /// existing leases may use the remaining part.
   virtual void invalidated_part(const Registration& registration, memory::Range gone) noexcept {
     (void)registration;
     (void)gone;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/event_backlog.hpp — events that a cache cannot apply at once: they come from a signal handler that
-// interrupted a thread inside the cache's lock, which must not wait for its own thread.
-// The next thread that releases the lock applies them.  Too many at a time become one event for the whole address
-// space. Threads: add() from any thread and from signal handlers, lock-free; take() under the cache's lock.
+// opal/rcache/event_backlog.hpp — events that a cache cannot apply at once, because they come from a signal handler
+// that interrupted a thread inside the cache's lock.  The next thread that releases the lock applies them.
+// If more than 16 wait, the others become one event for the whole address space.
+// Threads: add() from any thread and from signal handlers, lock-free; take() under the cache's lock.
 #pragma once
 #include <array>
 #include <atomic>
@@ -29,7 +29,7 @@ class EventBacklog {
 
   [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
 
-  /// apply(range) for each event added before.
+  /// Removes all events that were added before, and calls apply(range) for each.
   template <class Apply>
   void take(Apply apply) noexcept {
     any_.exchange(false, std::memory_order_acq_rel);

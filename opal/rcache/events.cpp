@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What unmapping does to registrations, and the lock that an event may find held by its own thread.
+// Invalidation of registrations by unmapping, and the lock of the cache, which an event's own thread may hold.
 #include <limits>
 
 #include "opal/rcache/cache.hpp"
@@ -7,7 +7,7 @@
 namespace opal::rcache {
 namespace {
 
-/// The cache whose lock this thread holds or waits for: an event of a signal handler then leaves the lock alone.
+/// The cache whose lock this thread holds or waits for.  An event in a signal handler then must not lock it.
 // Initial-exec: the first use of a dynamic TLS variable calls malloc.
 [[gnu::tls_model("initial-exec")]] constinit thread_local const Cache* locked_by_this_thread = nullptr;
 
@@ -23,7 +23,7 @@ void Cache::Lock::lock() noexcept {
 
 void Cache::Lock::unlock() noexcept {
   for (;;) {
-    // A cache is never a constant; only some of its locks are taken by functions that change nothing else.
+    // The cast is valid, because no Cache object is const; only const member functions see it as const.
     auto& cache = const_cast<Cache&>(cache_);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     if (cache.backlog_.any()) [[unlikely]]
       cache.backlog_.take([&](memory::Range gone) { (void)cache.invalidate_locked(gone); });
@@ -61,7 +61,8 @@ std::size_t Cache::invalidate_locked(memory::Range gone) noexcept {
     if (whole(*hit)) lose_locked(*hit, gone, count);
     retire_locked(*hit);
   }
-  // What is left in part stays in the index of the retired: it is told once, the others are taken out one by one.
+  // Registrations that lose only a part stay in retired_valid_: one pass reports the part to the device.  Those that
+  // lose all memory leave retired_valid_, one at a time, because a visit must not change the index.
   retired_valid_.any_overlapping(gone.begin, gone.end, [&](Registration& r) {
     if (!whole(r)) lose_locked(r, gone, count);
     return false;
@@ -78,14 +79,14 @@ std::size_t Cache::invalidate_locked(memory::Range gone) noexcept {
   }
   for (Registration* r = pending_.front(); r != nullptr; r = RegistrationList::next(*r)) {
     if (!r->overlaps(gone.begin, gone.end) || !r->valid()) continue;
-    r->invalidate();  // the device does not know it yet: its registration starts again
+    r->invalidate();  // register_new() finds it invalid and registers the memory again
     ++count;
   }
   statistics_.invalidations += count;
   return count;
 }
 
-/// All or a part of its memory goes.
+/// `gone` contains all or a part of the registration: invalidates that and reports it to the device.
 void Cache::lose_locked(Registration& registration, memory::Range gone, std::size_t& count) noexcept {
   const bool first = !std::exchange(registration.part_gone_, true);
   count += first ? 1 : 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A forked child starts with an empty cache: what the parent registered belongs to the parent's device and is neither
-// used nor undone by the child.
+// A forked child starts with an empty cache.  It neither uses nor deregisters the parent's registrations.
 #include <memory>
 
 #include "opal/rcache/cache.hpp"
@@ -20,9 +19,9 @@ void Cache::after_fork_in_parent() noexcept {
   released_.notify_all();
 }
 
-/// Runs in the child, where the other threads are gone.  No registration is looked at: a child that only wants to exec
-/// copies no page.  One of the threads may have been in an event: the lock is made anew.  Leases that the forking
-/// thread had stay harmless: their registrations are never used again.
+/// Runs in the only thread of the child.  It accesses no registration, so that a child that only calls exec copies no
+/// pages.  Another thread of the parent may have held the lock for an event, so the lock is constructed anew.  Leases
+/// that exist in the child stay harmless: their registrations are never used again.
 void Cache::after_fork_in_child() noexcept {
   asymmetric_fence::restart_in_child();
   ++epoch_;
@@ -40,7 +39,7 @@ void Cache::after_fork_in_child() noexcept {
   statistics_ = {};
   quiesced_ = false;
   releasing_ = 0;
-  // Threads of the parent may be waiting at it, for which its destructor would wait here.
+  // Not destroyed first: threads of the parent may wait for it, and the destructor would wait for them.
   std::construct_at(&released_);
   std::construct_at(&mutex_);
   forking_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens when nothing registered serves a request.
+// Misses: no registration serves the request.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace opal::rcache {
 namespace {
 
-constexpr std::size_t kLookedAt = 64;  // retired ones that may still be in use
+constexpr std::size_t kLookedAt = 64;  // most retired registrations that one step tests
 
 constexpr Errc kMayFitLater[] = {Errc::no_memory, Errc::no_space, Errc::limit_reached};
 
@@ -31,8 +31,8 @@ void Cache::prospect_locked(const Request& request, Prospect& prospect) noexcept
   }
 }
 
-/// What is undone before the request is registered: something invalid or, where a limit wants it, something idle;
-/// condemned.
+/// The registration to deregister before the request is registered, condemned: a retired one without leases, else an
+/// idle one if a limit requires it; null if none.
 Registration* Cache::outgoing_locked(const Request& request) noexcept {
   const std::size_t length = request.end - request.begin;
   Registration* outgoing = unused_retired_locked(kLookedAt);
@@ -43,7 +43,7 @@ Registration* Cache::outgoing_locked(const Request& request) noexcept {
   return outgoing;
 }
 
-/// Undoes the outgoing one and begins the request itself.
+/// Deregisters prospect.outgoing, then makes a pending registration for the request if nothing else has to be done.
 std::optional<Cache::Attempt> Cache::begin_after(const Request& request, const Prospect& prospect) noexcept {
   device_.deregister_memory(*prospect.outgoing);
   const Lock lock{*this};
@@ -51,7 +51,7 @@ std::optional<Cache::Attempt> Cache::begin_after(const Request& request, const P
   return make_pending_locked(request, prospect.entries_seen);
 }
 
-/// Makes a registration of the request's own range, and a lease of it.
+/// Registers the range of the request, and makes a lease of it.
 Result<Lease> Cache::register_new(const Request& request, Prospect& prospect, LeaseTable* table,
                                   std::unique_ptr<PageHold>& hold) noexcept {
   std::optional<Attempt> begun = prospect.begun;
@@ -74,7 +74,7 @@ Result<Lease> Cache::register_new(const Request& request, Prospect& prospect, Le
       const Lock lock{*this};
       pending_.remove(*fresh);
       if (fresh->valid()) {
-        // Another thread may have registered the same meanwhile: then one of the two is enough.
+        // Another thread may have registered the range meanwhile: then use its registration.
         Registration* serves = entries_ == under_way.entries_seen
                                    ? nullptr
                                    : index_.find_containing(request.begin, request.end, request.access);
@@ -103,7 +103,8 @@ void Cache::enter_index_locked(Registration& registration) noexcept {
   serve_locked(registration);
 }
 
-/// A registration that counts as registered and hears of invalidations, but is not known to the device yet.
+/// Makes a pending registration, which counts as registered and receives invalidations.  The caller registers it with
+/// the device.  It waits for room or makes room if a limit is reached.
 Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
   const std::size_t length = range.end - range.begin;
   if (!fits_at_all(length)) {
@@ -129,7 +130,7 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
   }
 }
 
-/// The same if nothing has to be done for it.
+/// As make_pending(); nullopt if the limits leave no room, the pool is empty, or the cache is quiesced.
 std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept {
   const std::size_t length = range.end - range.begin;
   if (quiesced_ || pool_.empty() || !within_limits_locked(length)) return std::nullopt;
@@ -138,8 +139,8 @@ std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range, s
   next_generation_ += 2;
   fresh.epoch_ = epoch_;
   fresh.state_ = Registration::State::pending;
-  // A peer may ask for memory that some thread is unmapping: what is registered between the event and the kernel's act
-  // would have the old pages, and must not serve a later request.
+  // A peer may request memory that a thread is unmapping.  A registration between the event and the system call would
+  // pin the old pages, so it must not serve a later request.
   fresh.once_ = memory::being_released({range.begin, range.end});
   fresh.part_gone_ = false;
   fresh.withdrawn_ = 0;
@@ -149,7 +150,8 @@ std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range, s
   return Attempt{.fresh = &fresh, .releases_seen = releases_, .entries_seen = entries_seen};
 }
 
-/// Until it works, something idle being undone after each refusal for lack of room.
+/// Registers attempt.fresh with the device.  After each failure for lack of room it deregisters an idle registration
+/// and tries again.
 Result<void> Cache::register_with_device(Attempt& attempt) noexcept {
   for (;;) {
     const auto done = device_.register_memory(*attempt.fresh);
@@ -176,7 +178,7 @@ Result<void> Cache::grow_pool() noexcept {
   return {};
 }
 
-/// Makes room for more hints.  Without memory for them hits are merely slower.
+/// Enlarges the hint table.  If memory is short it stays as it is, which makes hits slower.
 void Cache::grow_hints() noexcept {
   std::size_t wanted = 0;
   {
@@ -190,7 +192,7 @@ void Cache::grow_hints() noexcept {
   if (hints_.wanted(index_.size()) == wanted) hints_.take(std::move(lines));
 }
 
-/// Forgets a pending registration that the device refused.
+/// Returns a pending registration, which the device refused, to the pool.
 void Cache::give_up(const Attempt& refused) noexcept {
   Registration& pending = *refused.fresh;
   const Lock lock{*this};

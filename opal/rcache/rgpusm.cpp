@@ -6,16 +6,16 @@
 namespace opal::rcache {
 namespace {
 
-/// What a registration remembers: whose memory it is, and where that is here.
+/// The Cookie of a registration.
 struct Mapped {
-  gpu::MemoryHandle handle;
-  std::uintptr_t address;
+  gpu::MemoryHandle handle;  // of the peer's allocation
+  std::uintptr_t address;    // of the mapping in this process
 };
 
-constexpr Access kAccess = 1;          // there is only one kind
-constexpr std::size_t kToTheByte = 1;  // R14: allocations of a device share pages
+constexpr Access kAccess = 1;          // all registrations have the same rights
+constexpr std::size_t kToTheByte = 1;  // no rounding: allocations of a device share pages (requirement R14)
 
-/// Addresses of the peer are only numbers here.
+/// An address of the peer as a key of cache_; never dereferenced.
 const void* key(std::uint64_t address) noexcept {
   return reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address));
 }
@@ -50,8 +50,8 @@ Result<RemoteGpuMemory> Rgpusm::get(const gpu::MemoryHandle& handle) noexcept {
     if (mapped.handle == handle) return RemoteGpuMemory{std::move(known), mapped.address, handle.size};
     ++stale_;
   }
-  // Allocations that live at the same time do not overlap: whatever does is of memory that the peer has freed.  It is
-  // unmapped before the new one is opened, or a driver refuses, or it would keep the freed memory for ever.
+  // Live allocations do not overlap, so mappings that overlap this one are of memory that the peer has freed.  They are
+  // unmapped first: else the driver may refuse to open the handle, and they would keep the freed memory allocated.
   cache_.invalidate(key(handle.base), handle.size);
   return open(handle);
 }
@@ -62,8 +62,8 @@ Result<RemoteGpuMemory> Rgpusm::open(const gpu::MemoryHandle& handle) noexcept {
   auto lease = cache_.get(key(handle.base), handle.size, kAccess);
   wanted_ = nullptr;
   if (!lease) {
-    // Either it is freed memory that is in use, or the engine gave up everything idle, one by one, and the driver still
-    // says so.
+    // The driver has a mapping there: of freed memory with a lease, or still after the cache has unmapped all idle
+    // ones.
     if (in_the_way_) {
       return Error{Errc::busy, 0, "rgpusm get(already mapped, and what is in the way is in use)", handle.base};
     }
@@ -78,13 +78,14 @@ void Rgpusm::freed(std::uint64_t base, std::uint64_t size) noexcept {
   cache_.release_invalid();
 }
 
-/// R13.  "Already mapped" is an answer that makes the engine undo registrations and ask again: what was found at this
-/// base and is stale first (it was retired by then), then what was used longest ago, until the driver agrees.
+/// Opens the handle (requirement R13).  For the driver's error "already mapped" it returns limit_reached: then the
+/// cache deregisters a registration and tries again.  It begins with retired ones, such as stale ones at this base, and
+/// goes on with the least recently used.
 Result<void> Rgpusm::register_memory(Registration& registration) noexcept {
   const auto opened = opener_.open(*wanted_, context_);
   in_the_way_ = !opened && opened.error().code == Errc::busy;
   if (in_the_way_) {
-    // Freed memory of which a copy is in flight: nothing else that is given up would help.
+    // A lease of freed memory that overlaps exists: no deregistration of other memory would help.
     if (cache_.retired_in_use(registration.base(), registration.length())) return opened.error();
     return Error{Errc::limit_reached, 0, opened.error().where, opened.error().detail};
   }
@@ -100,7 +101,7 @@ void Rgpusm::deregister_memory(Registration& registration) noexcept {
 
 Statistics Rgpusm::statistics() const noexcept {
   Statistics now = cache_.statistics();
-  now.hits -= stale_;  // the engine found something there; it was not what was meant
+  now.hits -= stale_;  // cache_ counted them as hits, but they were mappings of freed memory
   return now;
 }
 

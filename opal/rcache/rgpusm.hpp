@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/rgpusm.hpp — GPU memory of one peer, mapped here and kept: "rgpusm", remote GPU shared memory.
-// Opening a handle costs some 100 us, so that it is kept where it is used: in the receiving process, one cache per
-// endpoint, keyed by the address that the memory has in the peer, to the byte.  The engine is rcache::Cache; what is
-// added here is that a peer's memory goes away without a word.  docs/design/rcache.md "Remote GPU memory".
-// (The local side, "gpusm", keeps nothing: gpu::export_memory() is cheap.)
-// Owns: the mappings; leases end before it does.  Threads: externally synchronised, like the transport that owns it.
+// opal/rcache/rgpusm.hpp — a cache of GPU allocations of one peer that are mapped into this process ("rgpusm": remote
+// GPU shared memory).  Opening a handle costs some 100 us, so mappings are kept.  The receiving process has one cache
+// per endpoint.  The key is the address of the allocation in the peer, without rounding.  It uses rcache::Cache, and
+// adds that a peer frees its memory without a report.  docs/design/rcache.md "Remote GPU memory".
+// (The exporting side, "gpusm", needs no cache: gpu::export_memory() is cheap.)
+// Owns: the mappings; all RemoteGpuMemory objects end before it.  Threads: externally synchronised.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace opal::rcache {
 
-/// What opens handles: the driver, but for tests.
+/// Opens and closes handles with the GPU driver.  Tests replace it.
 class OPAL_EXPORT GpuOpener {
  public:
   virtual ~GpuOpener() = default;
@@ -26,13 +26,13 @@ class OPAL_EXPORT GpuOpener {
   virtual void close(const gpu::MemoryHandle& handle, std::uintptr_t address, gpu::ContextHandle context) noexcept;
 };
 
-/// A peer's allocation, mapped here as long as this exists.
+/// A lease of a peer's allocation, which stays mapped as long as this exists.
 class RemoteGpuMemory {
  public:
   RemoteGpuMemory() noexcept = default;
 
-  /// Where [offset, +size) of the peer's allocation begins here; for copies in the cache's context.
-  /// Errors: protocol (not all of it is in the allocation, whose size the peer has told).
+  /// The address in this process of [offset, +size) of the peer's allocation, for copies in the cache's context.
+  /// Requires: not empty.  Errors: protocol (the range exceeds the size of the allocation that the peer has sent).
   [[nodiscard]] Result<std::uintptr_t> at(std::uint64_t offset, std::uint64_t size) const noexcept {
     if (offset > size_ || size > size_ - offset) {
       return Error{Errc::protocol, 0, "rgpusm: beyond the end of the peer's allocation", offset};
@@ -52,17 +52,18 @@ class RemoteGpuMemory {
 
 class OPAL_EXPORT Rgpusm final : private Device {
  public:
-  /// Maps into `context`, which outlives it or takes the mappings with it.
+  /// Maps into `context`.  If the context is destroyed before this, its mappings end with it.
   Rgpusm(gpu::ContextHandle context, const Config& config);
   Rgpusm(gpu::ContextHandle context, const Config& config, GpuOpener& opener);
 
-  /// The allocation that `handle` names, mapped now or before.  Errors: protocol (empty or wrapping range), busy (what
-  /// is in the way is in use: after the end of that lease it works), limit_reached (size_limit, count_limit or the
-  /// driver's room, and nothing idle to give up), those of gpu::open_memory().  After any of them the transfer can be
-  /// staged.
+  /// Returns the mapping of the allocation that `handle` names; maps it if it is not mapped yet.
+  /// Errors: protocol (empty or wrapping range), busy (the driver has a mapping there of freed memory with a lease: try
+  /// again after the end of that lease), limit_reached (size_limit, count_limit or the driver's room, and nothing idle
+  /// to unmap), those of gpu::open_memory().  After any of them the caller may use staging.
   Result<RemoteGpuMemory> get(const gpu::MemoryHandle& handle) noexcept;
 
-  /// The peer says that [base, +size) of its memory was freed: nothing of it serves any more.
+  /// The peer reports that it has freed [base, +size) of its memory: unmaps what overlaps it and is not in use.  What
+  /// is in use serves no new request, and is unmapped at the end of its last lease.
   void freed(std::uint64_t base, std::uint64_t size) noexcept;
 
   /// Unmaps everything that is not in use.
@@ -78,10 +79,10 @@ class OPAL_EXPORT Rgpusm final : private Device {
 
   GpuOpener& opener_;
   const gpu::ContextHandle context_;
-  const gpu::MemoryHandle* wanted_ = nullptr;  // by the get() that is in flight
-  bool in_the_way_ = false;                    // the driver's last answer to it was "already mapped"
-  std::uint64_t stale_ = 0;                    // found by address, but of memory that the peer has freed since
-  Cache cache_;                                // last: its end calls the device, which is this object
+  const gpu::MemoryHandle* wanted_ = nullptr;  // the argument of the get() in progress
+  bool in_the_way_ = false;                    // the driver's last error for it was "already mapped"
+  std::uint64_t stale_ = 0;                    // hits of cache_ on memory that the peer has freed and replaced
+  Cache cache_;                                // last member: its destructor calls the device, which is this object
 };
 
 }  // namespace opal::rcache

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/statistics.hpp — what a cache counts.
+// opal/rcache/statistics.hpp — counters of a registration cache.
 #pragma once
 #include <cstdint>
 
@@ -19,12 +19,12 @@ struct Amount {
 
 struct Statistics {
   std::uint64_t hits = 0;
-  std::uint64_t misses = 0;         ///< get() calls that had to ask the device
-  std::uint64_t evictions = 0;      ///< idle registrations undone to make room
-  std::uint64_t invalidations = 0;  ///< registrations whose memory went away
+  std::uint64_t misses = 0;         ///< get() calls that found no registration
+  std::uint64_t evictions = 0;      ///< idle registrations deregistered to make room
+  std::uint64_t invalidations = 0;  ///< registrations of which some or all memory was released
   std::uint64_t failures = 0;       ///< get() calls that returned an error
-  Amount registered;                ///< known to the device: in use, idle, or not undone yet
-  Amount idle;                      ///< of those, kept for later use only
+  Amount registered;                ///< at present with the device: in use, idle, or in transition
+  Amount idle;                      ///< of these, the ones without leases that serve new requests
 
   Statistics& operator+=(const Statistics& other) noexcept {
     hits += other.hits;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How registrations end: evicted, retired, flushed.
+// The ends of registrations: eviction, retirement, flush, checkpoint.
 #include <cassert>
 
 #include "opal/rcache/cache.hpp"
 
 namespace opal::rcache {
 
-/// Undoes one registration without users, or sees that room appeared since `releases_seen`; else returns `otherwise`.
+/// Deregisters one registration without leases.  If there is none, waits until releases_ differs from `releases_seen`.
+/// Returns `otherwise` if no deregistration is in flight either.
 Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwise) noexcept {
   Registration* victim = nullptr;
   {
@@ -16,7 +17,7 @@ Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwis
     if (victim == nullptr) {
       if (releases_ != releases_seen) return {};
       if (releasing_ == 0) return otherwise;
-      lock.wait([&] { return releases_ != releases_seen; });  // another thread is about to make room
+      lock.wait([&] { return releases_ != releases_seen; });  // another thread is deregistering
       return {};
     }
     condemn_locked(*victim);
@@ -25,16 +26,16 @@ Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwis
   return {};
 }
 
-/// The same as oldest_idle_locked(), counted.
+/// As oldest_idle_locked(), and counts an eviction.
 Registration* Cache::evicted_locked() noexcept {
   Registration* const victim = oldest_idle_locked();
   if (victim != nullptr) ++statistics_.evictions;
   return victim;
 }
 
-/// The idle registration that was used longest ago, withdrawn; null when none is idle.
+/// Withdraws and returns the least recently used idle registration; null if none is idle.
 Registration* Cache::oldest_idle_locked() noexcept {
-  constexpr int kMostRounds = 100;  // other threads may take each one just when it is its turn
+  constexpr int kMostRounds = 100;  // a bound, because hits of other threads may take each candidate
   for (int round = 0; round < kMostRounds; ++round) {
     while (Registration* const oldest = order_.front()) {
       Use use;
@@ -63,8 +64,8 @@ Registration* Cache::oldest_idle_locked() noexcept {
   return nullptr;
 }
 
-/// The next few victims stop serving together, so that one fence does for all of them.  They stay in the index: a
-/// request that finds one there lets it serve again.
+/// The next 16 victims stop serving hits together, so that one fence suffices for all.  They stay in the index:
+/// borrow_locked() makes one serve again if a request finds it there.
 void Cache::stop_serving_oldest_locked() noexcept {
   constexpr int kTogether = 16;
   Registration* next = order_.front();
@@ -74,12 +75,12 @@ void Cache::stop_serving_oldest_locked() noexcept {
   }
 }
 
-/// Hits may take it again.
+/// From now on hits without the lock may take it.
 void Cache::serve_locked(Registration& registration) noexcept {
   registration.serving_.store(registration.generation(), std::memory_order_seq_cst);
 }
 
-/// From now on it serves no request that it does not serve already.
+/// Removes it from the index: from now on it serves no new request.  The caller retires or condemns it.
 void Cache::withdraw_locked(Registration& registration) noexcept {
   assert(registration.state_ == Registration::State::indexed);
   stop_serving_locked(registration);
@@ -87,14 +88,15 @@ void Cache::withdraw_locked(Registration& registration) noexcept {
   UseOrder::remove(registration);
 }
 
-/// Undoes it as soon as it is unused; it was withdrawn.
+/// Adds it to the registrations that are deregistered once they have no leases.
+/// Requires: it is in neither the index nor a list.
 void Cache::retire_locked(Registration& registration) noexcept {
   registration.state_ = Registration::State::retired;
   retired_.push_back(registration);
   if (registration.valid()) retired_valid_.insert(registration);
 }
 
-/// An unused one that serves some of [begin, end).
+/// An idle registration of the index that overlaps [begin, end); null if there is none.
 Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) const noexcept {
   Registration* found = nullptr;
   index_.any_overlapping(begin, end, [&](Registration& registration) {
@@ -105,14 +107,14 @@ Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) con
   return found;
 }
 
-/// Unused for good: it serves no more.
+/// True if a retired registration has no leases; it gets none any more.
 bool Cache::unused_for_good_locked(const Registration& retired) noexcept {
   if (use_of_locked(retired).users != 0) return false;
   know_all_users_locked(retired);
   return use_of_locked(retired).users == 0;
 }
 
-/// An unused one among at most `most` of the retired.
+/// A retired registration without leases; null if none of the first `most` is one.  Moves the tested ones to the end.
 Registration* Cache::unused_retired_locked(std::size_t most) noexcept {
   for (most = std::min(most, retired_.size()); most > 0; --most) {
     Registration* const first = retired_.front();
@@ -123,7 +125,7 @@ Registration* Cache::unused_retired_locked(std::size_t most) noexcept {
   return nullptr;
 }
 
-/// Nothing points to it any more: pass it to release() without the lock.
+/// Prepares it for release(), which the caller calls without the lock.  Requires: not in the index or `pending_`.
 void Cache::condemn_locked(Registration& registration) noexcept {
   if (registration.state_ == Registration::State::retired) {
     retired_.remove(registration);
@@ -149,7 +151,7 @@ void Cache::released_locked(Registration& condemned) noexcept {
   released_.notify_all();
 }
 
-/// Undoes retired registrations without users; looks at no more than `most` in vain.
+/// Deregisters retired registrations without leases, until `most` tests in a row find none.
 void Cache::release_retired(std::size_t most) noexcept {
   Lock lock{*this};
   while (Registration* const gone = unused_retired_locked(most)) {
@@ -161,8 +163,8 @@ void Cache::release_retired(std::size_t most) noexcept {
   }
 }
 
-/// The end of a lease undoes a retired registration, if it was the last one.  Two that end at the same time may both
-/// miss that: then the next registration of anything does it.
+/// After the end of a lease: deregisters a retired registration that has no more leases.  If two leases end at the same
+/// time, each may still count the other; then the next miss deregisters it.
 void Cache::undo_if_unused(Registration& registration) noexcept {
   {
     const Lock lock{*this};

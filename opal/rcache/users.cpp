@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The uses of a registration: sums over the counters of all threads.
+// Leases and last use of a registration, from the LeaseTables of all threads.
 #include <new>
 
 #include "opal/rcache/cache.hpp"
 
 namespace opal::rcache {
 
-/// A table for the calling thread: one that an ended thread left behind, or a new one; null when memory is short.
+/// Makes a table for the calling thread, or reuses one of an ended thread.  Null: memory is short or the thread ends.
 LeaseTable* Cache::make_lease_table() noexcept try {
   std::shared_ptr<LeaseTable> table;
   bool fresh = false;
@@ -44,33 +44,35 @@ Cache::Use Cache::use_of_locked(const Registration& registration) const noexcept
   return use;
 }
 
-/// True when it is unused, and with page_refcount its pages, too; `use` is its last use.
+/// True if it has no leases, and with page_refcount no lease holds one of its pages.  Sets `use`.
 bool Cache::idle_locked(const Registration& registration, Use& use) const noexcept {
   use = use_of_locked(registration);
   return use.users == 0 && (config_.overlap != Overlap::page_refcount || !pages_held_locked(registration));
 }
 
-/// No hit finds it from now on; hits in flight may still have taken it.
+/// New hits without the lock do not take it from now on.  Hits in flight may still take it: see
+/// know_all_users_locked().
 void Cache::stop_serving_locked(Registration& registration) noexcept {
   if (registration.serving_.load(std::memory_order_relaxed) == 0) return;
   registration.serving_.store(0, std::memory_order_seq_cst);
   registration.withdrawn_ = ++withdrawals_;
 }
 
-/// From then on use_of_locked() is exact for one that stopped serving: no hit is in flight that it would miss.
+/// Makes use_of_locked() exact for a registration that has stopped serving: no hit in flight can add a lease
+/// afterwards.
 void Cache::know_all_users_locked(const Registration& registration) noexcept {
   if (counted_under_lock_ || registration.withdrawn_ <= fenced_) return;
   if (!this_thread_alone_locked()) asymmetric_fence::make_all_fence();
   fenced_ = withdrawals_;
 }
 
-/// No other thread has hits in flight: a thread that wants its first one makes a table under the lock, and sees what
-/// was withdrawn before.
+/// True if no other thread can have a hit in flight.  A thread without a table makes one under the lock before its
+/// first hit, and so sees earlier withdrawals.
 bool Cache::this_thread_alone_locked() const noexcept {
   return tables_ == nullptr || (tables_->next == nullptr && tables_.get() == my_lease_table(id_));
 }
 
-/// Whether a lease of any registration, be it retired, holds some of its pages.
+/// True if a lease of any registration, indexed or retired, holds one of its pages.
 bool Cache::pages_held_locked(const Registration& registration) const noexcept {
   const auto holds_some = [&](const Registration& other) {
     for (const PageHold* hold = other.holds_; hold != nullptr; hold = hold->next) {
@@ -94,7 +96,7 @@ bool Cache::retired_in_use(const void* address, std::size_t length) const noexce
   return false;
 }
 
-/// From now on every use is later than all that were noted before.
+/// Sets clock_ to at least all uses recorded so far, so that every later use gets a later time.
 void Cache::advance_clock_locked() noexcept {
   std::uint64_t latest = clock_.load(std::memory_order_relaxed);
   for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) {

@@ -27,7 +27,7 @@ hwloc_obj_type_t object_type(Shared shared) noexcept {
   return HWLOC_OBJ_MACHINE;
 }
 
-/// The processors the calling thread may run on.
+/// The hardware threads on which the calling thread may run; null if memory is short.
 Bitmap binding_of_this_thread(hwloc_topology_t topology) {
   Bitmap bound{hwloc_bitmap_alloc()};
   if (bound == nullptr) return bound;
@@ -45,7 +45,7 @@ Cpus to_cpus(hwloc_const_bitmap_t bitmap) {
   return cpus;
 }
 
-/// The usable processors of each object of that type that has any.
+/// The hardware threads in `usable` of each object of this type that has any.
 std::vector<Cpus> usable_objects(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t usable) {
   std::vector<Cpus> objects;
   for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr;) {
@@ -57,7 +57,7 @@ std::vector<Cpus> usable_objects(hwloc_topology_t topology, hwloc_obj_type_t typ
   return objects;
 }
 
-/// Hosts that tell no cores have one per hardware thread.
+/// The usable hardware threads of each core.  If hwloc reports no cores, each hardware thread counts as one.
 std::vector<Cpus> usable_cores(hwloc_topology_t topology, hwloc_const_bitmap_t usable) {
   std::vector<Cpus> cores = usable_objects(topology, HWLOC_OBJ_CORE, usable);
   return cores.empty() ? usable_objects(topology, HWLOC_OBJ_PU, usable) : cores;
@@ -77,8 +77,8 @@ Result<Topology> Topology::open() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return Error{Errc::no_memory, errno, "hwloc_topology_init"};
   std::unique_ptr<hwloc_topology, Free> topology{raw};
-  // Devices take longer to discover than all the rest; and hwloc would bind this thread to one processor after the
-  // other to ask each about itself, which waits for the process that runs there, though the kernel has told it all.
+  // No devices: their discovery takes longer than all else.  No change of the binding: hwloc would bind this thread to
+  // each processor in turn to execute CPUID there, and so wait for other processes; sysfs has the same data.
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
   if (hwloc_topology_load(raw) != 0) return Error{Errc::os, errno, "hwloc_topology_load"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/topology/topology.hpp — the cores of this host that this process may use, and what they share.
-// Owns: one hwloc topology, discovered by open() (milliseconds: once per process is enough).
+// opal/topology/topology.hpp — the cores of this host that a process may use, and the caches and nodes that they share.
+// Owns: one hwloc topology.  Cost of open(): milliseconds, so a process does it once.
 // Threads: a Topology is immutable after open(); const members are safe from any thread.
 #pragma once
 #include <cstddef>
@@ -15,15 +15,15 @@ struct hwloc_topology;
 
 namespace opal::topology {
 
-/// What processors of one host can share.
+/// A part of the hardware that several hardware threads share.
 enum class Shared : std::uint8_t { package, numa_node, l3_cache, l2_cache, core };
 
-/// The operating system's numbers of hardware threads, ascending; any number of them.
+/// A set of hardware threads: their numbers in the operating system, ascending.
 using Cpus = std::vector<std::uint32_t>;
 
 class OPAL_EXPORT Topology {
  public:
-  /// Discovers this host's processors, memory and caches, not its devices.  The calling thread stays where it is.
+  /// Discovers this host's processors, memory and caches, not its devices.  It does not change the thread's binding.
   /// Errors: os, no_memory.
   static Result<Topology> open();
 
@@ -31,17 +31,17 @@ class OPAL_EXPORT Topology {
   Topology& operator=(Topology&&) noexcept;
   ~Topology();
 
-  /// Cores that this process may run on (affinity and cgroup cpuset), at least 1.
+  /// Number of cores on which the thread that called open() was allowed to run (affinity, cgroup cpuset); at least 1.
   [[nodiscard]] std::size_t core_count() const noexcept { return cores_.size(); }
 
   /// The hardware threads of usable core `index`.  Errors: invalid_argument when index >= core_count().
   [[nodiscard]] Result<Cpus> cpus_of_core(std::size_t index) const;
 
-  /// The usable hardware threads of each package, NUMA node, cache or core that has any; empty where the host tells
-  /// none.
+  /// One entry per package, NUMA node, cache or core: the hardware threads of it on which the calling thread may run.
+  /// Parts without such threads are left out.  Empty if the host reports no such part, or memory is short.
   [[nodiscard]] std::vector<Cpus> cpus_of(Shared level) const;
 
-  /// hwloc's own handle, for libraries that take one; only to be read, and not after this is gone.
+  /// The handle of hwloc, for libraries that need one.  Do not change it.  Valid as long as this object.
   [[nodiscard]] hwloc_topology* native() const noexcept { return topology_.get(); }
 
  private:

@@ -22,7 +22,7 @@ std::string GroupInfo::full_name(std::size_t index) const {
 Result<void> apply_to_process(const Store& store) {
   OPAL_TRY_ASSIGN(const CoreConfig config, store.load(kCoreGroup));
   for (const Listing& variable : store.list(kCoreGroup)) {
-    // A Store that says nothing of it, as tests have, leaves the process alone.
+    // A Store without a setting of `log`, as in tests, does not change the level.
     if (variable.name != "log" || variable.source == Source::builtin) continue;
     if (const std::optional<log::Level> level = log::level_from_name(config.log)) log::set_level(*level);
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/config/config.hpp — configuration variables, each declared once: a struct with defaults plus a row per
-// variable.
+// opal/core/config/config.hpp — declares configuration variables: a struct with the defaults, and a table with one row
+// per variable.
 //   struct Config { ByteSize fbox_size = 4_KiB; };
 //   inline constexpr config::Var<Config> kVars[] = {
 //       {"fbox_size", &Config::fbox_size, Level::tuner, "Bytes of each per-peer fast box.",
 //        {.min = 1_KiB, .max = 1_MiB, .power_of_two = true}}};
 //   inline constexpr config::Group<Config> kGroup{"btl_sm", "Shared-memory transport", kVars};
-// The variable is then btl_sm_fbox_size in files, for `opalrun --set` and in Store::set, OPAL_BTL_SM_FBOX_SIZE in the
-// environment.  Groups are constants without static constructors; config_store.hpp turns settings into a Config.
+// This variable is called btl_sm_fbox_size in files, in `opalrun --set` and in Store::set(), and OPAL_BTL_SM_FBOX_SIZE
+// in the environment.  Groups are constants without static constructors.  store.hpp makes a Config from settings.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -25,12 +25,12 @@ struct Var {
   const char* name;  ///< without the group's prefix
   Member<C> member;
   Level level;
-  const char* doc;  ///< one sentence
+  const char* doc;  ///< documentation for users, as opal-info shows it
   Range range{};
-  const char* unit = "";  ///< what one of a plain number is: "sends"
+  const char* unit = "";  ///< the unit of a number without suffix: "sends"
 };
 
-/// What a listing says about one variable, whatever struct it belongs to.
+/// A Var without the type of its struct and its member.
 struct VarInfo {
   const char* name;  ///< without the group's prefix
   Type type;
@@ -40,13 +40,14 @@ struct VarInfo {
   const char* unit;
 };
 
-/// A group of variables with its struct's type erased.  Borrowed everywhere: groups live as long as their library.
+/// A group of variables with its struct's type erased.  Groups are constants; pointers to them are valid while the
+/// library that defines the group is loaded.
 class GroupInfo {
  public:
   [[nodiscard]] constexpr const char* name() const noexcept { return name_; }
   [[nodiscard]] constexpr const char* title() const noexcept { return title_; }
 
-  /// "btl_sm_fbox_size" for variable `index`; the group called "core" has no prefix.
+  /// The full name of variable `index` < size(): "btl_sm_fbox_size".  Variables of the group "core" have no prefix.
   [[nodiscard]] OPAL_EXPORT std::string full_name(std::size_t index) const;
 
   [[nodiscard]] virtual std::size_t size() const noexcept = 0;
@@ -64,8 +65,9 @@ class GroupInfo {
   const char* title_;
 };
 
-/// A library above libopal shows its variables to opal-info by exporting this function under this name:
+/// A library above libopal exports this function under the name kListGroupsSymbol, so that opal-info lists its groups:
 ///   extern "C" OPAL_EXPORT const config::GroupInfo* const* opal_config_groups(std::size_t* count) noexcept;
+/// It returns an array of `*count` groups, valid while the library is loaded.
 using ListGroups = const GroupInfo* const* (*)(std::size_t* count) noexcept;
 inline constexpr const char* kListGroupsSymbol = "opal_config_groups";
 
@@ -89,14 +91,14 @@ class Group final : public GroupInfo {
     return read(defaults, vars_[index].member);
   }
 
-  /// Stores `value`, of the variable's own type, into its member of `config`.
+  /// Stores `value` into the member of variable `index`.  Requires: `value` has the type of the variable.
   [[gnu::noinline]] void assign(C& config, std::size_t index, const Value& value) const {
     std::visit([&]<class T>(T C::*member) { config.*member = std::get<T>(value); }, vars_[index].member);
   }
 
  private:
-  // Not inlined, like assign(): where g++ 12 sees how small a C is, it warns of members of the other types, which
-  // this C does not have.
+  // Not inlined, like assign(): g++ 12 otherwise warns of accesses beyond the end of a small C, through the pointer
+  // types of which this C has no member.
   [[gnu::noinline]] static Value read(const C& config, const Member<C>& member) {
     return std::visit([&](auto pointer) { return Value{config.*pointer}; }, member);
   }

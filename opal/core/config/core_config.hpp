@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/config/core_config.hpp — the variables of opal/core itself.  Their group has no prefix: OPAL_LOG,
-// OPAL_STRICT.
+// opal/core/config/core_config.hpp — the variables of opal/core.  Their names have no prefix: OPAL_LOG, OPAL_STRICT.
 #pragma once
 #include <string>
 
@@ -30,8 +29,8 @@ inline constexpr Group<CoreConfig> kCoreGroup{"core", "Everything", kCoreVars};
 
 class Store;
 
-/// Puts into force what is a matter of the whole process, if `store` says it: the level of messages.
-/// Errors: invalid_argument for a bad value of kCoreGroup.
+/// Sets the log level of the process if `store` has a setting of `log`; else the level stays as it is.
+/// Errors: invalid_argument for a bad value of any variable of kCoreGroup.
 OPAL_EXPORT Result<void> apply_to_process(const Store& store);
 
 }  // namespace opal::config

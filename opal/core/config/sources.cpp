@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kPrefix = "OPAL_";
 constexpr std::string_view kInternalPrefix = "OPAL_INTERNAL_";
 constexpr std::string_view kLauncherName = "OPAL_SET";
-constexpr std::uintmax_t kLargestFile = 1U << 20;  // a configuration of this size is some other file
+constexpr std::uintmax_t kLargestFile = 1U << 20;  // a larger file is not a configuration file
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -57,7 +57,7 @@ std::string unescaped(std::string_view text) {
   return value;
 }
 
-/// `line` up to a '#' that opens it or follows a blank; any other '#' is part of a value.
+/// `line` without its comment.  A '#' starts a comment at the start of the line or after a blank; others are values.
 std::string_view without_comment(std::string_view line) {
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '#' && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) return line.substr(0, i);
@@ -65,8 +65,8 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
-/// What opal-perf has measured on machines of this kind: beside a configuration file, and weaker than it, since no user
-/// chose these values for the programs at hand.
+/// Adds the settings in `folder` that opal-perf tune has measured on machines of this kind.  The caller then adds the
+/// configuration file of the same place, which has precedence because a user wrote it.
 void add_machine_file(Store& store, Source source, const std::string& folder) {
   if (folder.empty() || ::access(folder.c_str(), X_OK) != 0) return;
   store.add_measured_file(source, folder + '/' + machine_kind() + ".conf");
@@ -123,7 +123,7 @@ void Store::add_file(Source source, const std::string& path, bool required) {
     if (required || !absent) complain(std::strerror(errno));
     return;
   }
-  // Only a plain file: reading a pipe or a terminal would hang the program before it has said anything.
+  // Only a regular file: a read of a pipe or terminal could block the program before it has logged anything.
   if (!S_ISREG(about.st_mode)) return complain("not a regular file");
   if (static_cast<std::uintmax_t>(about.st_size) > kLargestFile) return complain("larger than 1 MiB");
   std::ifstream file{path};

@@ -30,7 +30,7 @@ std::string unknown_name_text(const Setting& setting, const std::vector<std::str
                      nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
 }
 
-/// The problem of `setting` as a value of `var`; empty when there is none.
+/// The message that `setting` is not a value of `var`; empty if it is one.
 std::string value_problem(const Setting& setting, const VarInfo& var) {
   const Parsed parsed = parse(setting.value, var.type, var.range);
   return parsed.problem.empty() ? std::string{} : bad_value_text(setting, var, parsed.problem);

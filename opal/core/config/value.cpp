@@ -22,8 +22,7 @@ struct Suffix {
   std::uint64_t factor;
 };
 
-// The first spelling of a factor is the one that is printed.  "KB" is left out on purpose: people disagree what it
-// means.
+// The first suffix of a factor is the one that is printed.  "KB" is not allowed because it is ambiguous: 1000 or 1024.
 constexpr std::array kSizeSuffixes{Suffix{"TiB", 1ULL << 40},
                                    Suffix{"T", 1ULL << 40},
                                    Suffix{"GiB", 1ULL << 30},
@@ -53,7 +52,8 @@ Parsed parse_bool(std::string_view text) {
   return bad("is neither true nor false");
 }
 
-/// A whole number at the start of `text`, in decimal or with 0x; `rest` is what follows it.
+/// The whole number at the start of `text`, decimal or hexadecimal with 0x; nullopt if there is none or it does not fit
+/// (`too_large`).  `rest` becomes the text after the number.
 std::optional<std::uint64_t> leading_number(std::string_view text, std::string_view& rest, bool& too_large) {
   const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
   if (hexadecimal) text.remove_prefix(2);
@@ -84,7 +84,7 @@ Parsed parse_real(std::string_view text) {
   return {Value{number}, {}};
 }
 
-/// `text` = whole number, optional blanks, optional suffix; a bare number counts `bare_factor` each.
+/// `text` = whole number, optional blanks, optional suffix.  A number without suffix is multiplied by `bare_factor`.
 template <std::size_t N>
 std::optional<std::uint64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes,
                                           std::uint64_t bare_factor, bool& too_large) {
@@ -124,7 +124,7 @@ Parsed parse_duration(std::string_view text) {
   return {Value{Duration{static_cast<std::int64_t>(*us / kUnit)}}, {}};
 }
 
-/// True when one of the words of "a|b|c" is `text`.
+/// True if `text` is one of the words of `choices`, "a|b|c".
 bool is_choice(std::string_view choices, std::string_view text) {
   for (const std::string_view choice : split(choices, '|')) {
     if (choice == text) return true;
@@ -151,7 +151,7 @@ std::string format_bound(double value, Type type) {
   }
 }
 
-/// The number a Range compares; text and bool have none.
+/// The number that is compared with a Range; text and bool have none.
 std::optional<double> magnitude(const Value& value) {
   return std::visit(
       [](const auto& v) -> std::optional<double> {
@@ -169,7 +169,7 @@ std::optional<double> magnitude(const Value& value) {
       value);
 }
 
-/// What is wrong with `value` itself, as a clause; empty when it is within `range`.
+/// Why `value` is not within `range`, as a Parsed::problem; empty if it is.
 std::string problem_with(const Value& value, const Range& range) {
   if (const auto* text = std::get_if<std::string>(&value)) {
     if (range.choices == nullptr || is_choice(range.choices, *text)) return {};
@@ -222,7 +222,7 @@ std::string to_string(const Value& value) {
         } else if constexpr (std::is_arithmetic_v<T>) {
           return fmt::format("{}", v);
         } else {
-          // A negative time cannot be written, only be a default: it means "never" where a variable says so.
+          // Only a default can be a negative time, because parse() rejects it.  It means "never" for some variables.
           if (v.count() < 0) return fmt::format("{}", v.count());
           return format_scaled(static_cast<std::uint64_t>(microseconds{v}.count()), kTimeSuffixes, "");
         }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/config/value.hpp — the values a configuration variable can have: how they are written, read and limited.
-// Spelling:  bool true|false|yes|no|on|off|1|0;  integers 12, 0x1f;  sizes 4096, 4K, 4 KiB, 2M, 1G, 1T (powers of
-// 1024); durations 50ms, 2s, 10us, 1min, or a bare number in the variable's own unit.  Nothing is ever clamped or
-// rounded. Threads: values and pure functions.
+// opal/core/config/value.hpp — types, text form and limits of the values of configuration variables.
+//   bool      true|false|yes|no|on|off|1|0
+//   integer   12, 0x1f
+//   size      4096, 4K, 4 KiB, 2M, 1G, 1T (powers of 1024)
+//   time      10us, 50ms, 2s, 1min, 1h, or a number without suffix in the variable's own unit (ms or us)
+// No value is clamped or rounded.  Threads: values and pure functions.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -17,7 +19,7 @@
 
 namespace opal::config {
 
-/// The kind of user that sets a variable.
+/// The users for whom a variable is meant: all users, performance work, work on OPAL itself.
 enum class Level : std::uint8_t { user, tuner, developer };
 
 /// The types a variable may have, in the order of Value's alternatives.
@@ -31,7 +33,7 @@ template <class C>
 using Member = std::variant<bool C::*, std::uint32_t C::*, std::uint64_t C::*, double C::*, ByteSize C::*,
                             std::string C::*, std::chrono::milliseconds C::*, std::chrono::microseconds C::*>;
 
-/// One end of a range, in the variable's own unit (a duration: in milliseconds or microseconds as its type says).
+/// One end of a range, in the variable's own unit (times: milliseconds or microseconds, by the type).
 /// Exact up to 2^53 and for every power of two.
 struct Bound {
   template <class N>
@@ -42,33 +44,33 @@ struct Bound {
   double value;
 };
 
-/// What a variable may be set to.  A default-constructed Range allows every value of the type.
+/// The allowed values of a variable.  A default-constructed Range allows every value of the type.
 struct Range {
-  Bound min = -std::numeric_limits<double>::infinity();
+  Bound min = -std::numeric_limits<double>::infinity();  // both ends are allowed values
   Bound max = std::numeric_limits<double>::infinity();
   bool power_of_two = false;
   const char* choices = nullptr;  ///< text variables only: the allowed words, "auto|on|off"; null allows any text
 };
 
-/// "yes/no", "number", "size", "duration", "text" ...: what a person calls the type.
+/// The name of the type for users: "yes/no", "number", "real", "size", "text" or "time".
 OPAL_EXPORT const char* name(Type type) noexcept;
 
 /// "user", "tuner" or "developer".
 OPAL_EXPORT const char* name(Level level) noexcept;
 
-/// The value as people write it; parse() reads it back unchanged.
+/// The value as text.  parse() returns the same value for it, except for a negative time.
 OPAL_EXPORT std::string to_string(const Value& value);
 
-/// The allowed values for people: "1 KiB .. 1 MiB, power of two", "auto | on | off", ">= 1"; "" when all are.
+/// The allowed values as text: "1 KiB .. 1 MiB, power of two", "auto | on | off", ">= 1"; "" if all are allowed.
 OPAL_EXPORT std::string to_string(const Range& range, Type type);
 
-/// A parsed value, or what is wrong with the text.
+/// A parsed value, or the reason why the text is not allowed.
 struct Parsed {
-  Value value;
-  std::string problem;  ///< empty when `value` is good, else a clause: "is not a power of two"
+  Value value;          ///< meaningful only if `problem` is empty
+  std::string problem;  ///< a predicate for a message: "is not a power of two"
 };
 
-/// Reads `text` as a value of `type` within `range`.
+/// Parses `text`, without blanks at its ends, as a value of `type` within `range`.
 OPAL_EXPORT Parsed parse(std::string_view text, Type type, const Range& range);
 
 }  // namespace opal::config

@@ -14,20 +14,23 @@ constinit std::atomic<bool> expedited{false};
 }
 namespace {
 
-constexpr std::uint64_t kBeingLost = UINT64_MAX;
+// After the first refusal by a kernel that has granted membarrier before, calls of the slow half wait for kGrace.
+constexpr std::uint64_t kBeingLost = UINT64_MAX;  // value of grace_ends during lose()
 
-std::atomic<bool> refused{false};
-/// When the grace after a loss ends; 0: there was no loss, or it has ended.
+std::atomic<bool> refused{false};  // a test simulates refusals
+/// now_ns() at which the wait ends; 0: no call has to wait.
 std::atomic<std::uint64_t> grace_ends{0};
 
+/// membarrier(command); true if it succeeds.
 bool ask(int command) noexcept { return !refused && raw_syscall(SYS_membarrier, command, 0) == 0; }
 
-/// A process registers first; the same again does nothing.
+/// Registers the process, which may be registered already, and makes all its threads fence.  True if both succeed.
 bool ask_registered() noexcept {
   return ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
-/// A thread that sees the loss also sees that there is a grace, and the grace begins when all can see the loss.
+/// Records the refusal.  Order: a thread that sees expedited == false also sees grace_ends != 0, and kGrace starts
+/// after expedited is false for all threads.
 void lose() noexcept {
   grace_ends.store(kBeingLost, std::memory_order_seq_cst);
   detail::expedited.store(false, std::memory_order_seq_cst);
@@ -36,7 +39,7 @@ void lose() noexcept {
 
 void wait_for_end_of_grace() noexcept {
   while (grace_ends.load(std::memory_order_acquire) != 0) {
-    // Not by sleeping: a filter that refuses membarrier may refuse that, too.
+    // It spins, because a seccomp filter that refuses membarrier may also refuse to sleep.
     std::uint64_t end = grace_ends.load(std::memory_order_acquire);
     if (end != kBeingLost && now_ns() >= end) grace_ends.compare_exchange_strong(end, 0);
   }
@@ -62,7 +65,7 @@ void make_all_fence() noexcept {
 
 void restart_in_child() noexcept {
   if (fast()) detail::expedited = ask_registered();
-  grace_ends = 0;  // the threads that it is for are not here
+  grace_ends = 0;  // the child does not have the threads for which the parent waits
 }
 
 void pretend_for_tests(Kernel kernel) noexcept {
@@ -94,8 +97,8 @@ void receiver_fence(bool pays) noexcept {
 }
 
 namespace {
-// When the library is loaded a process has one thread, as a rule.  Later the kernel would wait for an RCU grace period
-// until it has registered a process: 10 ms and more of each program's start.
+// Registers when the library is loaded, because the process usually has one thread then.  With several threads the
+// kernel waits for an RCU grace period, which would delay the start of each program by 10 ms or more.
 [[maybe_unused]] const bool kRegisteredEarly = [] {
   asymmetric_fence::start();
   return accept_remote_fences();

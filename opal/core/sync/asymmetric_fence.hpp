@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/sync/asymmetric_fence.hpp — a fence of two unequal halves: many fast threads only keep their compiler from
-// reordering, one slow thread makes all of them fence, wherever they are (Linux membarrier(2); the asymmetric fences of
-// P1202 and of folly).  Together they order as two seq_cst fences do: of a store before and a load after either half,
-// one side sees the other's.
+// opal/core/sync/asymmetric_fence.hpp — a fence in two halves of unequal cost.  The fast half, of frequent operations,
+// only stops reordering by the compiler.  The slow half, of rare operations, makes all threads of the other side
+// execute a fence (Linux membarrier(2); compare P1202 and folly).  A fast and a slow half order as two seq_cst fences:
+// if each side stores before its half and loads after it, at least one side sees the other's store.
 //
 // | among                        | fast half           | slow half            |
 // | threads of this process      | keep_order()        | make_all_fence()     |
 // | processes that share memory  | sender_fence(true)  | receiver_fence(true) |
 //
-// Where the kernel refuses from the start, the fast half is a fence, too: fast() is false, accept_remote_fences() is
-// false and both sides agree on sender_fence(false).  It may also refuse later (a seccomp filter installed by then).
-// Then the slow half waits instead: processors empty their store buffers within a bounded time, at the latest with an
-// interrupt, so also before a preemption (Morrison and Afek, "Temporally bounding TSO for fence-free asymmetric
-// synchronization", ASPLOS 2015, which builds on it with bounds far below kGrace).
+// If the kernel refuses membarrier from the start, the fast half is a full fence: fast() and accept_remote_fences()
+// return false, and both sides use sender_fence(false) and receiver_fence(false).
 //
-// Within a process the wait is needed once, because the fast half looks at fast() *after* its store.  Of a thread that
-// then reads `true` although the grant was lost before, only the store buffer is behind: the load was made before the
-// loss came to be seen, the store before the load in program order.  A thread that reads `false` fences itself.  Other
-// processes do not see the loss: receiver_fence() waits each time.
+// The kernel may also refuse later, after a program has installed a seccomp filter.  Then the slow half waits for
+// kGrace instead.  This suffices because a processor empties its store buffer within a bounded time, at the latest at
+// an interrupt, so also before a preemption (Morrison and Afek, "Temporally bounding TSO for fence-free asymmetric
+// synchronization", ASPLOS 2015, with bounds far below kGrace).
+//
+// Within a process one such wait suffices, because the fast half reads fast() *after* its store.  A thread that reads
+// `false` executes a fence itself.  A thread that still reads `true` has made its store before, in program order; that
+// store leaves the store buffer within kGrace.  Other processes do not see the refusal: receiver_fence() waits for
+// kGrace in each call.
 // Threads: safe from any; no allocation, errno is kept.
 #pragma once
 #include <atomic>
@@ -28,19 +30,20 @@
 
 namespace opal {
 
-// ---- Processes that share memory.  A sender publishes something and then looks whether the receiver sleeps; a
-// receiver says that it sleeps and then looks for what was published.  Senders do this for every message, receivers
-// once per sleep, so the receiver pays for both.  Where processes outnumber cores senders fence themselves: receivers
-// sleep all the time there, and interrupting the other cores for it costs more than all of the fences.
+// ---- Processes that share memory.  A sender publishes a message, then loads the receiver's sleep state.  A receiver
+// stores its sleep state, then polls for messages.  Senders do this for each message, receivers once per sleep, so the
+// receiver fences for both.  If processes outnumber cores, senders fence themselves: there receivers sleep often, and
+// an interrupt of the other cores for each sleep costs more than the senders' fences.
 
-/// Registers this process, so that receiver_fence() of others reaches it.  False: the kernel cannot.
+/// Registers this process as a target of receiver_fence() of other processes.  False: the kernel does not support it.
 OPAL_EXPORT bool accept_remote_fences() noexcept;
 
-/// Between a receiver's store and its look for messages.  `pays`: for senders too, in every process of this machine
-/// that accepts it.
+/// The receiver's half, between its store and its poll.  `pays`: also makes each process of this host that called
+/// accept_remote_fences() execute a fence, a system call; else this is only a fence of the caller.
 OPAL_EXPORT void receiver_fence(bool pays) noexcept;
 
-/// Between a sender's store and its load.  `paid`: both sides' processes accept remote fences, and the receiver pays.
+/// The sender's half, between its store and its load.  `paid`: the receiver calls receiver_fence(true) and the sender's
+/// process has accepted remote fences; else this is a full fence.
 inline void sender_fence(bool paid) noexcept {
   if (paid) [[likely]] {
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -57,32 +60,33 @@ namespace detail {
 OPAL_EXPORT extern constinit std::atomic<bool> expedited;
 }
 
-/// Nanoseconds; a store buffer of 72 stores that all miss to memory takes about ten thousand.
+/// Nanoseconds.  A store buffer of 72 stores that all miss the caches needs about 10 us.
 inline constexpr std::uint64_t kGrace = 1'000'000;
 
-/// Asks the kernel, once; before the first use of the other two.
+/// Registers this process with the kernel; later calls do nothing.  Call it before the functions below.
 OPAL_EXPORT void start() noexcept;
 
-/// True while the fast half needs no fence of the processor.  To be asked after the store that is to be ordered, with
-/// keep_order() in between.
+/// True while keep_order() suffices as the fast half; false: the caller needs a full fence.  Call it after the store
+/// that is to be ordered, with keep_order() in between.
 [[nodiscard]] inline bool fast() noexcept { return detail::expedited.load(std::memory_order_relaxed); }
 
-/// The fast half where fast() is true.
+/// The fast half if fast() is true: a compiler barrier.
 inline void keep_order() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-/// The slow half: a system call, and an interrupt on every processor that runs a thread of this process.  When the
-/// kernel refuses what it had granted, fast() is false from then on, and this waits for kGrace, once.
+/// The slow half: a system call, and an interrupt on every processor that runs a thread of this process.  If the kernel
+/// refuses after start() succeeded, fast() becomes false, and this call waits for kGrace; calls meanwhile wait, too.
 OPAL_EXPORT void make_all_fence() noexcept;
 
-/// In a forked child, which has to ask anew.
+/// For an atfork handler of the child: registers the child, if the parent was registered.
 OPAL_EXPORT void restart_in_child() noexcept;
 
+/// How membarrier behaves in a test.
 enum class Kernel : std::uint8_t {
   as_it_is,
-  refuses,        ///< and has always done so
-  refuses_later,  ///< what it has granted before start()
+  refuses,        ///< it has always failed
+  refuses_later,  ///< it has succeeded in start() and fails from now on
 };
-/// For tests, while no other thread uses this.
+/// For tests.  Requires: no other thread uses this file.
 OPAL_EXPORT void pretend_for_tests(Kernel kernel) noexcept;
 
 }  // namespace asymmetric_fence

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/sync/fence.hpp — fences that every build of ours accepts: g++ refuses std::atomic_thread_fence under
-// ThreadSanitizer.  Threads: any.
+// opal/core/sync/fence.hpp — fences for all builds.  g++ rejects std::atomic_thread_fence under ThreadSanitizer.
 #pragma once
 #include <atomic>
 
@@ -8,10 +7,11 @@
 
 namespace opal {
 
-/// std::atomic_thread_fence(seq_cst).
+/// A fence as std::atomic_thread_fence(seq_cst).
 inline void full_fence() noexcept { __sync_synchronize(); }
 
-/// std::atomic_thread_fence(acq_rel): only a later load may overtake an earlier store.  No instruction on x86.
+/// A fence as std::atomic_thread_fence(acq_rel): it orders all but an earlier store with a later load.  No instruction
+/// on x86.
 inline void ordering_fence() noexcept {
 #if OPAL_THREAD_SANITIZER
   full_fence();

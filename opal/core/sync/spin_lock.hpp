@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/sync/spin_lock.hpp — a lock for a few instructions, constant-initialised and never destroyed.
-// Spins briefly, then yields: on an oversubscribed core the holder has to run.
+// opal/core/sync/spin_lock.hpp — a lock for critical sections of a few instructions; constant-initialised, with a
+// trivial destructor.  A waiter spins 100 times, then calls sched_yield(), so that a preempted holder can run.
+// Not recursive.
 #pragma once
 #include <sched.h>
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/sync/yield_policy.hpp — whether a waiting process whose core others want gives it away and looks again, or
-// sleeps. Among processes that exchange messages a turn of the others takes microseconds and brings what is waited for,
-// which costs less than sleeping and being woken.  A process that only computes keeps the core for its whole slice,
-// some milliseconds, and what arrives meanwhile does not get it back, whereas a wake-up does.  So a long turn ends the
-// wait's turns and those of some waits after it: the more, the more often it is so.
-// Threads: any; what is lost between two at the same time is one step of the adaptation.
+// opal/core/sync/yield_policy.hpp — decides how a waiting process that shares its core waits: it yields the core and
+// polls again, or it sleeps.  If the other processes of the core exchange messages, a yield returns within microseconds
+// and often with the awaited message, which is cheaper than a sleep and a wake-up.  If one of them computes, a yield
+// returns only after its time slice of some milliseconds, even if a message arrives meanwhile; a sleeper is woken.
+// So a yield that takes long ends the yields of this wait, and the next 16 to 1024 waits sleep at once.  This number
+// grows by a factor of 4 with each long yield and halves with each wait that may yield again.
+// Use: begin() once per wait, then give() between polls, at most as often as begin() returned and until it is false.
+// Threads: any; of two updates at the same time one may be lost.
 #pragma once
 #include <sched.h>
 
@@ -19,12 +21,13 @@ namespace opal {
 
 class YieldPolicy {
  public:
-  static constexpr std::chrono::microseconds kCost{1};     ///< a call of the kernel, a switch, a look
-  static constexpr std::uint64_t kLongTurnNs = 1'000'000;  ///< longer than a round of messages, shorter than a slice
-  static constexpr std::uint32_t kLeastRest = 16;          ///< waits
-  static constexpr std::uint32_t kMostRest = 1024;
+  static constexpr std::chrono::microseconds kCost{1};     ///< own time per yield: system call, switch, poll
+  static constexpr std::uint64_t kLongTurnNs = 1'000'000;  ///< a long yield: more than a round of messages takes
+  static constexpr std::uint32_t kLeastRest = 16;          ///< waits that sleep at once after a long yield: at least
+  static constexpr std::uint32_t kMostRest = 1024;         ///< and at most
 
-  /// A wait begins: how many turns it may give before it sleeps, if it is to spend `spin` of its own time; 0: none.
+  /// Begins a wait that may spend `spin` of its own time before it sleeps.  Returns the number of yields that it may
+  /// make; 0: sleep at once.
   std::uint32_t begin(std::chrono::microseconds spin) noexcept {
     if (const std::uint32_t left = resting_.load(std::memory_order_relaxed); left != 0) {
       resting_.store(left - 1, std::memory_order_relaxed);
@@ -35,7 +38,7 @@ class YieldPolicy {
     return static_cast<std::uint32_t>(spin / kCost);
   }
 
-  /// A turn took so long.  False: sleep instead of giving another one.
+  /// Records that a yield took `ns` nanoseconds.  False: do not yield again in this wait, sleep.
   bool took(std::uint64_t ns) noexcept {
     if (ns < kLongTurnNs) return true;
     const std::uint32_t rest = std::clamp(rest_.load(std::memory_order_relaxed) * 4, kLeastRest, kMostRest);
@@ -44,7 +47,7 @@ class YieldPolicy {
     return false;
   }
 
-  /// Gives the core away once.  False: sleep instead of giving another turn.
+  /// Yields the core once.  False: do not yield again in this wait, sleep.
   bool give() noexcept {
     const std::uint64_t begin = now_ns();
     (void)::sched_yield();
@@ -52,8 +55,8 @@ class YieldPolicy {
   }
 
  private:
-  std::atomic<std::uint32_t> resting_{0};  // waits that still sleep at once
-  std::atomic<std::uint32_t> rest_{0};     // how many there were the last time, halved by every wait since
+  std::atomic<std::uint32_t> resting_{0};  // number of next waits that sleep at once
+  std::atomic<std::uint32_t> rest_{0};     // resting_ after the last long yield, halved by each wait that could yield
 };
 
 }  // namespace opal

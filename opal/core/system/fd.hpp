@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/fd.hpp — owns one file descriptor and closes it.  Threads: a resource, one owner at a time.
+// opal/core/system/fd.hpp — owns one file descriptor and closes it.  Threads: one thread at a time.
 #pragma once
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ class Fd {
   [[nodiscard]] int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
 
-  /// Gives the descriptor away without closing it.
+  /// Returns the descriptor, which the caller then owns; -1 if there is none.
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
 
   void reset(int fd = -1) noexcept {

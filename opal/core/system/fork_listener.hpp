@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/fork_listener.hpp — what must not be caught in the middle by a fork() of the process, or must not be
-// used by the child: locks, threads (the child has none but the one that forked), descriptors whose last close means
-// something to a peer.  One pthread_atfork for all.  clone() and vfork() call no handler; an exec closes what is
-// CLOEXEC. Threads: safe from any; a fork waits for before_fork() of every listener.
+// opal/core/system/fork_listener.hpp — base class of objects that act before and after a fork() of the process.
+// Reasons: a lock must be free in the child; the child has only the thread that forked; the child must close
+// descriptors whose last close has a meaning for a peer.  All listeners share one pthread_atfork().  clone() and
+// vfork() call no handler; an exec closes descriptors that are CLOEXEC.
+// Threads: safe from any thread.  A fork blocks until before_fork() of each listener has returned.
 #pragma once
 #include "opal/core/export.hpp"
 
@@ -17,13 +18,14 @@ class OPAL_EXPORT ForkListener {
   ForkListener() noexcept = default;
   ~ForkListener() = default;
 
-  /// From here on the functions below are called: the last act of a constructor.
+  /// Starts the calls of the virtual functions.  Call it as the last statement of the constructor.
   void follow_forks() noexcept;
-  /// The first act of a destructor.
+  /// Ends them; waits for a fork in flight.  Call it as the first statement of the destructor.
   void unfollow_forks() noexcept;
 
  private:
-  /// Takes the listener's locks, in the thread that forks.  Must not wait for another listener.
+  // The thread that forks calls these.  They must not call follow_forks() or unfollow_forks().
+  /// Typically locks the listener.  Must not wait for another listener.
   virtual void before_fork() noexcept = 0;
   virtual void after_fork_in_parent() noexcept = 0;
   virtual void after_fork_in_child() noexcept = 0;

@@ -17,15 +17,15 @@
 namespace opal {
 namespace {
 
-/// The access that this thread is in, if it is in one.
+/// One guarded access: a fault in [from, +size) or [to, +size) jumps to `back`.
 struct Guard {
   sigjmp_buf back;
   std::uintptr_t from;
   std::uintptr_t to;
   std::size_t size;
-  Guard* outer;
+  Guard* outer;  // the access that this one interrupts or is nested in
 
-  // Leaves `back` as it is: clearing it would cost more than a small copy.
+  // It does not initialise `back`, which would cost more than a small copy.
   Guard(const void* from_memory, const void* to_memory, std::size_t bytes, Guard* around) noexcept
       : from(reinterpret_cast<std::uintptr_t>(from_memory)),
         to(reinterpret_cast<std::uintptr_t>(to_memory)),
@@ -36,7 +36,7 @@ struct Guard {
     return address - from < size || address - to < size;
   }
 };
-// Constant initialisation: the handler must not be the first to touch it.
+// The innermost access of this thread; null if there is none.  Initial-exec: the handler must not allocate TLS.
 thread_local Guard* guard __attribute__((tls_model("initial-exec"))) = nullptr;
 
 struct sigaction before_bus {};
@@ -46,19 +46,19 @@ void forward(int number, siginfo_t* info, void* context) noexcept {
   const struct sigaction& before = number == SIGBUS ? before_bus : before_segv;
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(number, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(number);
-  // A fault cannot be ignored: with the default action in place the instruction runs again and ends the process.
+  // Installs the old action, default or ignore; the instruction runs again and its fault ends the process.
   ::sigaction(number, &before, nullptr);
 }
 
 void on_fault(int number, siginfo_t* info, void* context) noexcept {
   Guard* const mine = guard;
-  // A signal that a process has sent names no address.
+  // si_code <= 0: a process has sent the signal, so si_addr is meaningless.
   if (mine == nullptr || info->si_code <= 0 || !mine->covers(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
     return forward(number, info, context);
   }
   guard = mine->outer;
-  // The jump leaves the handler for good: what is blocked in it must not stay so (also where something wraps handlers
-  // and blocks more, as ThreadSanitizer does).
+  // The jump does not return from the handler, so restore the signal mask here.  ThreadSanitizer blocks more signals in
+  // a handler than sa_mask says.
   ::pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
   ::siglongjmp(mine->back, 1);
 }
@@ -84,14 +84,14 @@ bool thread_blocks_faults() noexcept {
   return ::sigismember(&mask, SIGSEGV) == 1 || ::sigismember(&mask, SIGBUS) == 1;
 }
 
-// Whether a fault would come to us is asked of the kernel once in so many bytes copied by a thread.
+// A thread tests whether a fault would reach on_fault() once per this many bytes that it copies.
 constexpr std::size_t kBytesBetweenLooks = 4 << 20;
-constexpr std::size_t kBytesPerCopy = 1 << 10;  // that a copy counts for beside its own
+constexpr std::size_t kBytesPerCopy = 1 << 10;  // added to the size of each copy
 
-/// What this thread knows of it.
+/// The last such test of a thread.
 struct Reach {
-  std::size_t copied = kBytesBetweenLooks;
-  bool handlers_work = false;
+  std::size_t copied = kBytesBetweenLooks;  // bytes since the test
+  bool handlers_work = false;               // its result
 };
 thread_local Reach reach __attribute__((tls_model("initial-exec")));
 
@@ -157,7 +157,7 @@ bool guarded_copy(std::byte* to, const std::byte* from, std::size_t size) noexce
   if (size == 0) return true;
   install_once();
   if (!handlers_work(size)) [[unlikely]] {
-    // Refused by a sandbox: then the handlers are the best there is.
+    // KernelCopy::refused: a sandbox forbids process_vm_writev(), so only the handlers are left.
     if (const KernelCopy outcome = copy_by_kernel(to, from, size); outcome != KernelCopy::refused) {
       return outcome == KernelCopy::done;
     }

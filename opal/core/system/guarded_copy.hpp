@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/guarded_copy.hpp — accesses to memory that may be gone or protected by the time it is touched: what
-// a peer asks for by a handle, and pages of another process.  A SIGSEGV or SIGBUS inside the named range ends the
-// access, which returns false; every other fault goes to the handler that the program had. The handlers are installed
-// at the first use, once per process.  Where the program has replaced them since, or where the calling thread blocks
-// these signals, the kernel copies (process_vm_writev to oneself): slower, as safe. Threads: any.  May nest, also in a
-// signal handler that interrupts an access.
+// opal/core/system/guarded_copy.hpp — accesses to memory that may be unmapped or protected meanwhile: memory that a
+// peer names by a handle, and mapped memory of a peer.  A SIGSEGV or SIGBUS inside the named range ends the access,
+// which then returns false.  Every other fault goes to the handler that was installed before.  The first use in a
+// process installs the handlers.  If the program has replaced them, or the calling thread blocks these signals,
+// guarded_copy() copies with process_vm_writev() to its own process, which is slower.
+// Threads: any.  Accesses may nest, also in a signal handler that interrupts an access.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,17 @@
 namespace opal {
 
 namespace detail {
-/// Runs `access(argument)`, which touches nothing but [memory, +size) that could fault and leaves nothing to destroy.
+/// Calls `access(argument)`; false if that faulted in [memory, +size).
+/// Requires: only this range can fault, and `access` has no objects with destructors, as a fault jumps out of it.
 OPAL_EXPORT bool run_guarded(const void* memory, std::size_t size, void (*access)(void*), void* argument) noexcept;
 }  // namespace detail
 
-/// memcpy.  False: part of one side cannot be touched; what has been copied is unspecified.
+/// Copies `size` bytes.  False: a part of `to` or `from` is not accessible; it is unspecified which bytes were copied.
 [[nodiscard]] OPAL_EXPORT bool guarded_copy(std::byte* to, const std::byte* from, std::size_t size) noexcept;
 
-/// For accesses that are no copies, such as atomics: as guarded_copy(), but always under the handlers.
+/// Calls `access()`, for accesses that are not copies, such as atomics.  False if it faulted in [memory, +size).
+/// Unlike guarded_copy() it has no fallback: if the handlers were replaced or the signals are blocked, a fault ends the
+/// process.
 template <class Access>
 [[nodiscard]] bool guarded_access(const void* memory, std::size_t size, Access access) noexcept {
   return detail::run_guarded(

@@ -22,7 +22,7 @@
 namespace opal {
 namespace {
 
-/// The value of the first line "key : value"; empty without one.
+/// The value of the first line "key : value"; empty if there is none.
 std::string_view value_of(std::string_view cpuinfo, std::string_view key) {
   for (const std::string_view line : split(cpuinfo, '\n')) {
     const std::size_t colon = line.find(':');
@@ -32,7 +32,7 @@ std::string_view value_of(std::string_view cpuinfo, std::string_view key) {
   return {};
 }
 
-/// Adds the letters and digits of `text` in lower case, with one dash for whatever lies between.
+/// Appends the letters and digits of `text` in lower case, with one dash for each run of other characters.
 void add_words(std::string& name, std::string_view text) {
   bool gap = !name.empty();
   for (const char c : text) {
@@ -50,7 +50,8 @@ void add_words(std::string& name, std::string_view text) {
 }  // namespace
 
 std::string machine_kind(std::string_view cpuinfo, long processors) {
-  // x86 tells a model's name and, since virtual machines call all of them the same, its numbers; ARM only numbers.
+  // x86 has the model's name and numbers; the numbers count because virtual machines use one name for all models.  ARM
+  // has numbers only.
   constexpr std::string_view kKeys[] = {"model name", "cpu family", "model", "CPU implementer", "CPU part", "cpu"};
   constexpr std::size_t kLongest = 120;  // a file's name has 255 bytes
   std::string kind;
@@ -61,7 +62,7 @@ std::string machine_kind(std::string_view cpuinfo, long processors) {
 }
 
 std::string machine_kind() {
-  // The first block is enough; the kernel writes no more than is read.
+  // The first 4 KiB contain the block of the first processor, and the kernel formats only what is read.
   std::array<char, 4096> text{};
   const Fd file{::open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC)};
   const ssize_t size = file ? ::read(file.get(), text.data(), text.size()) : 0;

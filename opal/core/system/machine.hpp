@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/machine.hpp — what kind of machine this is, as far as measured settings depend on it, and the file
-// that holds them: hosts of one kind that share a home directory share it, others never read it. Threads: pure
-// functions but for the reading of /proc/cpuinfo and the environment.
+// opal/core/system/machine.hpp — the kind of this machine, and the paths of configuration files.  Measured settings are
+// in one file per kind of machine: hosts of one kind with a common home directory share it, other hosts do not read it.
+// Threads: safe from any thread; see environment.hpp.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,30 +11,30 @@
 
 namespace opal {
 
-/// CPU model and number of processors as a file name: "intel-r-xeon-r-processor-6-207-2cpus".  Made of the first
-/// processor's block of a text like /proc/cpuinfo; "unknown" stands for a model that it does not tell.
+/// CPU model and number of processors as a file name: "intel-r-xeon-r-processor-6-207-2cpus".  `cpuinfo` is a text as
+/// in /proc/cpuinfo, of which the first processor counts.  The model is "unknown" if the text does not contain it.
 OPAL_EXPORT std::string machine_kind(std::string_view cpuinfo, long processors);
 
-/// The same of this machine.
+/// The kind of this machine; reads /proc/cpuinfo.
 OPAL_EXPORT std::string machine_kind();
 
-/// The folders of the system's configuration files, the weaker one first: /etc/opal, and etc/opal of the tree in which
-/// libopal lies, so that a tree that was installed elsewhere, or moved, takes its own along.
+/// The folders of the system's configuration files, the weaker one first: /etc/opal, and etc/opal of the tree that
+/// contains libopal.  The second follows a tree that is installed elsewhere or moved.
 OPAL_EXPORT std::vector<std::string> system_config_folders();
 
-/// The folder of this user's configuration files; empty without a home directory.
+/// $XDG_CONFIG_HOME/opal, else $HOME/.config/opal; empty if neither variable is set.
 OPAL_EXPORT std::string user_config_folder();
 
-/// Names another file than the user's opal.conf.
+/// This environment variable replaces the path of the user's opal.conf.
 inline constexpr const char* kUserConfigFileName = "OPAL_CONFIG_FILE";
 
-/// The user's file of settings; empty without a home directory.
+/// The path of the user's settings: $OPAL_CONFIG_FILE, else opal.conf in user_config_folder(); empty if neither exists.
 OPAL_EXPORT std::string user_config_file();
 
-/// All files of settings that a process reads, the weakest first, whether they are there or not.
+/// The paths of all settings files that Store::from_environment() looks for, the weakest first.  Some may not exist.
 OPAL_EXPORT std::vector<std::string> config_files();
 
-/// The folder of this user in which files of measured settings lie; empty without a home directory.
+/// The folder of this user's measured settings; empty if user_config_folder() is.
 OPAL_EXPORT std::string user_tuning_folder();
 
 }  // namespace opal

@@ -38,7 +38,7 @@ Result<Mapping> Mapping::anonymous(std::size_t size, bool reserve) noexcept {
 
 Result<Mapping> Mapping::aligned(std::size_t size, std::size_t alignment, int flags, int fd) noexcept {
   if (size == 0 || size > SIZE_MAX - alignment) return Error{Errc::invalid_argument, 0, "Mapping::aligned(size)", size};
-  // Reserve too much address space, map over an aligned part of it, give the rest back.
+  // Reserve size + alignment bytes of address space, map over an aligned part of them, unmap the other parts.
   OPAL_TRY_ASSIGN(const MutableBytes reserved,
                   map(size + alignment, PROT_NONE, kPrivate | MAP_NORESERVE, -1, 0, "mmap(reserve)"));
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(reserved.data()) & (alignment - 1);

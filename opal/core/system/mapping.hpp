@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/mapping.hpp — owns one mmap()ed range and unmaps it.  Threads: a resource, one owner at a time.
+// opal/core/system/mapping.hpp — owns one mmap()ed range and unmaps it.  Threads: one thread at a time.
 #pragma once
 #include <cstddef>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace opal {
 
-/// Bytes of a huge page, the size that x86-64 and arm64 with 4 KiB base pages have in common.
+/// Bytes of a huge page on x86-64, and on arm64 with 4 KiB base pages.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 /// Bytes of a base page of this machine.
@@ -31,17 +31,19 @@ class OPAL_EXPORT Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() { unmap(); }
 
-  /// Maps `size` bytes of `fd` from `offset`, shared, readable and writable (or read-only).  Errors: no_memory, os.
+  /// Maps `size` bytes of `fd` from `offset` as MAP_SHARED; `writable` false: read-only.  The caller may close `fd`.
+  /// Errors: no_memory, os.
   static Result<Mapping> shared(int fd, std::size_t size, std::size_t offset = 0, bool writable = true) noexcept;
 
-  /// Maps `size` zeroed private bytes; `reserve` false leaves them uncommitted (MAP_NORESERVE).  Errors: no_memory, os.
+  /// Maps `size` zeroed private bytes; `reserve` false adds MAP_NORESERVE.  Errors: no_memory, os.
   static Result<Mapping> anonymous(std::size_t size, bool reserve = true) noexcept;
 
-  /// mmap()s `size` bytes readable and writable at a multiple of `alignment` (a power of two, at least a page) with
-  /// mmap's `flags` and `fd` (-1 for anonymous memory).  Errors: invalid_argument, no_memory, os.
+  /// Maps `size` bytes, readable and writable, at a multiple of `alignment`, a power of two and at least a page.
+  /// `flags` and `fd` are those of mmap(2); fd -1: anonymous memory.
+  /// Errors: invalid_argument (size 0, or size + alignment overflows), no_memory, os.
   static Result<Mapping> aligned(std::size_t size, std::size_t alignment, int flags, int fd = -1) noexcept;
 
-  /// Takes over a range that the caller mmap()ed in its own way.
+  /// Takes ownership of a range that the caller has mmap()ed.
   static Mapping adopt(MutableBytes mapped) noexcept { return Mapping{mapped}; }
 
   [[nodiscard]] MutableBytes bytes() const noexcept { return bytes_; }
@@ -56,8 +58,8 @@ class OPAL_EXPORT Mapping {
   MutableBytes bytes_;
 };
 
-/// Maps the pages of writable memory now, in one call instead of a fault for each at its first touch, which is what
-/// happens where the kernel cannot do it (Linux before 5.14).  Pages that the range only touches count as well.
+/// Prefaults all pages that share a byte with `range`, which is writable memory, in one system call (Linux 5.14).
+/// Older kernels do nothing: then each page faults at its first access.
 OPAL_EXPORT void populate(MutableBytes range) noexcept;
 
 }  // namespace opal

@@ -40,7 +40,7 @@ Result<std::size_t> size_of_memory_file(int fd) noexcept {
   }
   struct stat status {};
   if (::fstat(fd, &status) != 0) return memory_file_error(errno, "fstat(memfd)", 0);
-  // Of whole pages: a reader of fixed-size records then needs to check only where one begins.
+  // Whole pages: so a reader of aligned fixed-size records needs to check only the begin of a record.
   if (status.st_size <= 0 || status.st_size % 4096 != 0) {
     return Error{Errc::protocol, 0, "shared memory: the file is not of whole pages",
                  static_cast<std::uint64_t>(status.st_size)};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/memory_file.hpp — nameless memory that processes share by passing its descriptor: sparse, of a size
-// that no process can change any more, so that no mapping of it ever ends short.  Threads: functions, safe from any.
+// opal/core/system/memory_file.hpp — memory files (memfd) that processes share by passing the descriptor.  A file is
+// sparse, and seals fix its size: no process can shrink it below a mapping, so no mapping of it causes a SIGBUS.
+// Threads: safe from any thread.
 #pragma once
 #include <cstddef>
 
@@ -10,14 +11,15 @@
 
 namespace opal {
 
-/// `size` bytes without memory behind them; `name` shows up in /proc/PID/maps; `flags` (MFD_*) are added to
-/// MFD_CLOEXEC | MFD_ALLOW_SEALING.  Errors: limit_reached (descriptors), no_memory, no_space, os.
+/// Creates a file of `size` bytes; no memory is committed.  `name` appears in /proc/PID/maps.  `flags` (MFD_*) are
+/// added to MFD_CLOEXEC | MFD_ALLOW_SEALING.  Errors: limit_reached (descriptors), no_memory, no_space, os.
 OPAL_EXPORT Result<Fd> create_memory_file(const char* name, std::size_t size, unsigned flags = 0) noexcept;
 
-/// Its size, when `fd` is such a file; mapping another one may cause a SIGBUS at any time.  Errors: protocol, os.
+/// The size of the memory file `fd`, which a peer has sent.  Errors: protocol (not a memory file, its size is not
+/// sealed, or the size is not a multiple of 4096; a mapping of it could cause a SIGBUS), os.
 OPAL_EXPORT Result<std::size_t> size_of_memory_file(int fd) noexcept;
 
-/// An error of the system about memory files, sorted by what can be done about it.
+/// The Error for `error`, an errno of a call on a memory file.
 Error memory_file_error(int error, const char* where, std::uint64_t detail) noexcept;
 
 }  // namespace opal

@@ -14,7 +14,7 @@
 namespace opal {
 namespace {
 
-/// Chooses the implementations for this processor; without randomness no secret is safe to use.
+/// Initialises libsodium.  Aborts if the system has no random source, because no secret is safe then.
 void prepare() noexcept {
   static const bool ready = ::sodium_init() >= 0;
   if (!ready) std::abort();
@@ -29,7 +29,7 @@ class Hash {
     ::crypto_generichash_init(&state_, raw(key.data()), key.size(), sizeof(Proof));
   }
   void add(ByteSpan bytes) noexcept { ::crypto_generichash_update(&state_, raw(bytes.data()), bytes.size()); }
-  /// With its length before it, so that a purpose is never the beginning of another one.
+  /// Adds the length first, so that no purpose is a prefix of another one.
   void add(std::string_view purpose) noexcept {
     add(bytes_of(purpose.size()));
     add(std::as_bytes(std::span{purpose}));

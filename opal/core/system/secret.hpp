@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/secret.hpp — the secret that only the processes of a job know, and proofs of that knowledge.
-// A proof is keyed BLAKE2b (libsodium's crypto_generichash) over a purpose, fresh nonces of both sides and the message;
-// it tells that the sender knows the secret, not which of the processes that know it.  What follows a handshake is not
-// encrypted: this keeps out those that can connect, not those that can change packets in flight. Values; the bytes are
-// wiped when a Secret dies.  Threads: everything is safe from any thread.
+// opal/core/system/secret.hpp — the secret of a job, and proofs that a process knows it.
+// A proof is keyed BLAKE2b (libsodium's crypto_generichash) over a purpose and byte strings: the nonces of both sides
+// and the message.  It shows that the sender knows the secret, but not which process the sender is.  Data after a
+// handshake is not encrypted: this stops processes that can connect, not an attacker that can change packets.
+// A Secret is a value; its destructor wipes its bytes.  Threads: safe from any thread.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace opal {
 
-using Nonce = std::array<std::byte, 16>;  ///< used once
-using Proof = std::array<std::byte, 32>;  ///< that its sender knows a Secret
+using Nonce = std::array<std::byte, 16>;  ///< random bytes for one use
+using Proof = std::array<std::byte, 32>;  ///< a hash that only a process with the Secret can compute
 
-/// From the kernel's random source.
+/// Random bytes of the kernel.  Aborts the process if there is no random source, as do the functions below.
 OPAL_EXPORT Nonce fresh_nonce() noexcept;
 
 class OPAL_EXPORT Secret {
@@ -28,33 +28,34 @@ class OPAL_EXPORT Secret {
   static constexpr std::size_t kLeastText = 16;   ///< bytes; shorter texts can be guessed
   static constexpr std::size_t kMostText = 4096;  ///< bytes
 
-  /// The public one: knowing it proves nothing.
+  /// The key of all zeros, which is public: a proof with it proves nothing.
   Secret() noexcept = default;
   Secret(const Secret&) noexcept = default;
   Secret& operator=(const Secret&) noexcept = default;
   ~Secret();
 
-  /// Fresh text for from_text().
+  /// A random text for from_text(): 64 hexadecimal digits.
   static std::string random_text();
 
-  /// The same text makes the same Secret.  Errors: invalid_argument (too short, too long).
+  /// Makes the Secret of `text`; equal texts make equal Secrets.  Errors: invalid_argument (shorter than kLeastText or
+  /// longer than kMostText).
   static Result<Secret> from_text(std::string_view text);
 
-  /// The text of a file for from_text().  Errors: permission (others than its owner may read or write it, or the owner
-  /// is neither this user nor root), invalid_argument (too short, too long), os.
+  /// Reads a text for from_text(), which checks its length.  Errors: permission (its group or others have any right, or
+  /// the owner is neither this user nor root, or open(2) refuses), invalid_argument (not a regular file), os.
   static Result<std::string> read_file(const std::string& path);
 
-  /// Another Secret, for one use of this one.
+  /// A Secret for one purpose, a hash of this one, `purpose` and `detail`.
   [[nodiscard]] Secret derive(std::string_view purpose, ByteSpan detail) const noexcept;
 
-  /// Proves knowledge of the Secret together with `parts`, whose lengths must be fixed by `purpose`.
+  /// The proof over `purpose` and `parts`.  Requires: `purpose` determines the number and the lengths of the parts.
   [[nodiscard]] Proof prove(std::string_view purpose, std::initializer_list<ByteSpan> parts) const noexcept;
 
  private:
   std::array<std::byte, 32> key_{};
 };
 
-/// Takes the same time wherever they differ.
+/// True if equal; takes the same time wherever they differ.
 OPAL_EXPORT bool same(const Proof& a, const Proof& b) noexcept;
 
 }  // namespace opal

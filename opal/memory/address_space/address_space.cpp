@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two locks, both spinning, because this runs inside malloc.  Mapping calls hold the gate shared, from before the first
-// change until after the last; refresh() holds it alone, so that the kernel's list stands still while it is read.
-// The tables' own lock is held for one change.  A signal handler that maps memory in the middle of any of this does not
-// wait for its own thread: it leaves the tables alone, and they are refreshed when the interrupted call ends.
-// All state is on a page that is empty in a forked child.
+// Two locks, both spinning, because this runs inside malloc.  The gate: a mapping call holds it shared from its first
+// table update to its last one; refresh() holds it exclusively, so that the kernel's list does not change while it is
+// read.  `changing` protects the tables during one update.  A signal handler that maps memory and interrupts a thread
+// in this code takes no lock and updates no table; the interrupted call refreshes the tables when it ends.
+// All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
 #include "opal/memory/address_space/address_space.hpp"
 
 #include <sys/mman.h>
@@ -27,10 +27,10 @@ constexpr std::size_t kMostTables = 64;
 constexpr std::uint32_t kAlone = 1U << 31;
 
 struct State {
-  std::atomic<std::uint32_t> gate;   // threads within, or kAlone
-  std::atomic<bool> changing;        // the tables' lock
-  std::atomic<bool> missed;          // changes that could not be made: refresh
-  std::atomic<std::uint32_t> count;  // of tables
+  std::atomic<std::uint32_t> gate;   // number of shared holders, or kAlone: held exclusively
+  std::atomic<bool> changing;        // the lock of `tables` and `count`
+  std::atomic<bool> missed;          // a signal handler could not update the tables: refresh them
+  std::atomic<std::uint32_t> count;  // entries of `tables` in use
   std::array<MappingTable*, kMostTables> tables;
 };
 
@@ -38,7 +38,8 @@ std::atomic<State*> state_page{nullptr};
 
 State* state() noexcept { return state_page.load(std::memory_order_acquire); }
 
-/// True while this thread is in here.  Not a dynamic TLS variable: its first use would call malloc.
+/// True while this thread holds a lock of this file.  Initial-exec: the first use of a dynamic TLS variable calls
+/// malloc.
 __attribute__((tls_model("initial-exec"))) thread_local bool inside = false;
 
 class Inside {
@@ -80,13 +81,13 @@ void enter(State& state) noexcept {
 
 void leave(State& state) noexcept { state.gate.fetch_sub(1, std::memory_order_release); }
 
-/// The kernel's list into every table; the gate is held alone.
+/// Makes every table equal to the kernel's list.  Requires: the gate is held exclusively.
 void read_all(State& state) noexcept {
   change_tables(state, [](MappingTable& table) {
     table.begin_replacing();
     ProcessMaps maps;
     for (MapsEntry entry; maps.next(entry);) {
-      constexpr std::uintptr_t kUserEnd = std::uintptr_t{1} << 63;  // beyond: [vsyscall], which is no memory
+      constexpr std::uintptr_t kUserEnd = std::uintptr_t{1} << 63;  // beyond it is [vsyscall], which is not memory
       if (entry.range.end < kUserEnd) table.replace({entry.range, access_of(entry.protection)});
     }
     table.end_replacing();
@@ -113,7 +114,7 @@ void refresh_all(State& state) noexcept {
   } while (state.missed.load(std::memory_order_relaxed));
 }
 
-/// One call: what it changes in the tables before and after.
+/// The updates of all tables that one call makes.
 class Following {
  public:
   explicit Following(State& state) noexcept : state_(state) {}
@@ -124,14 +125,13 @@ class Following {
   void change(Range range, std::uint32_t keep, std::uint32_t add) noexcept {
     change_tables(state_, [&](MappingTable& table) { table.change(range, keep, add); });
   }
-  /// How all of `range` is mapped, as the tables have it, but for exclusion, which each has its own; 0 if in several
-  /// ways.
+  /// MappingTable::access_throughout(), which is the same in all tables.
   [[nodiscard]] std::uint32_t access_throughout(Range range) const noexcept {
     std::uint32_t access = 0;
     change_tables(state_, [&](const MappingTable& table) { access = table.access_throughout(range); });
     return access;
   }
-  /// True when some table excludes some of `range`.
+  /// True if a table excludes a byte of `range`.
   [[nodiscard]] bool exclude_some(Range range) const noexcept {
     bool some = false;
     change_tables(state_, [&](const MappingTable& table) { some = some || table.excludes_some(range); });
@@ -140,7 +140,7 @@ class Following {
   void carry(Range from, Range to, std::uint32_t access) noexcept {
     change_tables(state_, [&](MappingTable& table) { table.carry(from, to, access); });
   }
-  /// What follows from the call is not to be known here: read the list again afterwards.
+  /// The effect of the call is unknown: the tables must be refreshed after it.
   void unclear() noexcept { unclear_ = true; }
   [[nodiscard]] bool is_unclear() const noexcept { return unclear_; }
 
@@ -160,7 +160,7 @@ long follow_mmap(const SystemCall& call, Following& tables) noexcept {
     if (replaces) tables.unclear();
     return result;
   }
-  if ((flags & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.unclear();  // larger than was asked for
+  if ((flags & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.unclear();  // may be larger than requested
   tables.assign(range_of(result, call.arguments[1]), access_of(static_cast<int>(call.arguments[2])));
   return result;
 }
@@ -175,7 +175,7 @@ long follow_munmap(const SystemCall& call, Following& tables) noexcept {
 long follow_mprotect(const SystemCall& call, Following& tables) noexcept {
   const Range range = range_of(call.arguments[0], call.arguments[1]);
   const std::uint32_t access = access_of(static_cast<int>(call.arguments[2]));
-  tables.change(range, access | kExcluded, 0);  // rights go before, and come after
+  tables.change(range, access | kExcluded, 0);  // removes rights before the call; adds rights after it
   const long result = carry_out(call);
   if (failed(result) || (call.arguments[2] & (PROT_GROWSDOWN | PROT_GROWSUP)) != 0) {
     tables.unclear();
@@ -193,7 +193,7 @@ long follow_brk(const SystemCall& call, Following& tables) noexcept {
   const long result = carry_out(call);
   const std::uintptr_t after = page_end(result);
   if (after > before) tables.assign({before, after}, access_of(PROT_READ | PROT_WRITE));
-  if (call.arguments[0] != 0 && wanted < before && after != wanted) tables.unclear();  // refused
+  if (call.arguments[0] != 0 && wanted < before && after != wanted) tables.unclear();  // the kernel has refused
   return result;
 }
 
@@ -203,7 +203,7 @@ long follow_mremap(const SystemCall& call, Following& tables) noexcept {
   const Range after = range_of(a[0], a[2]);
   const bool fixed = (a[3] & MREMAP_FIXED) != 0;
   const bool known_flags = (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) == 0;
-  if (known_flags && !fixed && a[2] != 0 && after.end <= before.end) {  // shrinks in place, whatever mappings it spans
+  if (known_flags && !fixed && a[2] != 0 && after.end <= before.end) {  // shrinks in place; may span several mappings
     tables.assign({after.end, before.end}, 0);
     const long result = carry_out(call);
     if (failed(result)) tables.unclear();
@@ -221,10 +221,10 @@ long follow_mremap(const SystemCall& call, Following& tables) noexcept {
   return result;
 }
 
-/// What a call takes away: what it moves, removes or replaces.
+/// The memory that a call unmaps, moves or replaces.
 struct Taken {
-  Range range;   // of mremap: what it moves
-  Range target;  // of mremap to a fixed place: what was there
+  Range range;   // mremap: the range that it moves
+  Range target;  // mremap with MREMAP_FIXED: the range that it replaces
 };
 
 Taken taken_by(const SystemCall& call) noexcept {
@@ -232,15 +232,15 @@ Taken taken_by(const SystemCall& call) noexcept {
   switch (call.number) {
     case SYS_munmap: return {range_of(a[0], a[1]), {}};
     case SYS_mmap: return {(a[3] & MAP_FIXED) != 0 ? range_of(a[0], a[1]) : Range{}, {}};
-    case SYS_mremap:  // with length 0 a shared mapping is mapped once more
+    case SYS_mremap:  // with old length 0 it maps a shared mapping a second time
       return {range_of(a[0], a[1] != 0 ? a[1] : a[2]), (a[3] & MREMAP_FIXED) != 0 ? range_of(a[4], a[2]) : Range{}};
     default: return {};
   }
 }
 
-/// A call that takes memory away of which some is excluded.  No other thread changes mappings meanwhile, so the tables
-/// can keep what is excluded until the kernel has answered: it moves with the memory, and stays where the kernel
-/// refuses.
+/// Performs a call on memory of which a part is excluded, with the gate held exclusively.  So the tables can keep the
+/// exclusion until the call has returned: it moves with the memory, and stays if the kernel refuses.
+/// `again` becomes true if the tables have to be refreshed.
 long perform_alone(State& shared, const SystemCall& call, const Taken& taken, bool& again) noexcept {
   const Inside guard;
   enter_alone(shared);
@@ -274,7 +274,7 @@ long perform_alone(State& shared, const SystemCall& call, const Taken& taken, bo
   return result;
 }
 
-/// `again`: the tables have to be refreshed.
+/// Performs any other call, with the gate held shared.  `again` as above.
 long perform_within_gate(State& shared, const SystemCall& call, bool& again) noexcept {
   const Inside guard;
   enter(shared);
@@ -300,7 +300,7 @@ long perform_within_gate(State& shared, const SystemCall& call, bool& again) noe
   return result;
 }
 
-/// Whether some table excludes some of it.
+/// True if a table excludes a byte of `taken`.
 bool excluded_some(State& shared, const Taken& taken) noexcept {
   if (taken.range.empty() && taken.target.empty()) return false;
   const Inside guard;
@@ -317,7 +317,7 @@ bool followed() noexcept {
 
 long perform_followed(const SystemCall& call) noexcept {
   State& shared = *state();
-  if (inside) {  // a signal handler in the middle of another call
+  if (inside) {  // this is a signal handler that interrupted code of this file
     const long result = carry_out(call);
     shared.missed.store(true, std::memory_order_relaxed);
     return result;
@@ -402,7 +402,7 @@ bool refresh_after_miss() noexcept {
   std::uint64_t before = last.load(std::memory_order_relaxed);
   const auto interval = static_cast<std::uint64_t>(std::chrono::nanoseconds{kMissInterval}.count());
   if (before != 0 && now - before < interval) return false;
-  if (!last.compare_exchange_strong(before, now, std::memory_order_relaxed)) return false;  // another one does it
+  if (!last.compare_exchange_strong(before, now, std::memory_order_relaxed)) return false;  // another thread refreshes
   refresh();
   return true;
 }

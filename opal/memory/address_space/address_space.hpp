@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/address_space/address_space.hpp — keeps tables of what is mapped equal to the kernel's list, call by
-// call: a mapping is in the tables before the call that makes it returns, and out of them before it goes. Needs the
-// patcher.  Stack growth and mappings made by other means are found by refresh(). A forked child follows nothing.
-// Threads: everything from any thread; inside a mapping call nothing here allocates.
+// opal/memory/address_space/address_space.hpp — keeps MappingTables of this process equal to the kernel's list of
+// mappings.  It updates them within each system call: a new mapping is in the tables before the call returns, and the
+// tables drop a mapping before the kernel unmaps it.  Requires the patcher as memory monitor.  Only refresh() finds
+// stack growth, and mappings made by a system call instruction outside the patched code.  In a forked child no table is
+// updated.  Threads: safe from any thread.  Nothing here allocates inside a mapping call.
 #pragma once
 #include <chrono>
 
@@ -13,32 +14,35 @@
 
 namespace opal::memory::address_space {
 
-/// Fills `table` and keeps it true until unfollow().  Errors: not_supported (no patcher in this process),
-/// limit_reached.
+/// Fills `table` and keeps it equal to the kernel's list until unfollow(), which the owner calls before it destroys the
+/// table.  Errors: not_supported (the monitor is not the patcher, or no MADV_WIPEONFORK), no_memory, limit_reached (64
+/// tables).
 OPAL_EXPORT Result<void> follow(MappingTable& table) noexcept;
 
-/// No change to the table is in flight when this returns.  Unknown tables are ignored.
+/// Ends the updates of `table`; none is in flight on return.  Tables that follow() did not add are ignored.
 OPAL_EXPORT void unfollow(MappingTable& table) noexcept;
 
-/// Reads the kernel's list again, for every table.
+/// Updates all tables from the kernel's list.  Cost: linear in the number of mappings.
 OPAL_EXPORT void refresh() noexcept;
-/// The same unless it was done in the last kMissInterval: for a caller that did not find what a peer asked for, which
-/// may have been mapped without libc.  True when it was done.
+/// As refresh(), at most once per kMissInterval.  For a caller that does not find the memory that a peer names: it may
+/// have been mapped without libc.  True: this call has refreshed the tables.
 inline constexpr std::chrono::milliseconds kMissInterval{10};
 OPAL_EXPORT bool refresh_after_miss() noexcept;
 
-/// Keeps what is mapped in `range` now out of reach, or (false) lets it in again.  Ends when it is unmapped.
+/// Excludes the present mappings in `range`: peers cannot access them through `table`.  `excluded` false ends this, as
+/// does unmapping.
 OPAL_EXPORT void exclude(MappingTable& table, Range range, bool excluded) noexcept;
 
-/// As mmap(nullptr, size, protection, flags, fd, offset), but out of reach from the first moment.  The address, or
-/// -errno.
+/// As mmap(nullptr, size, protection, flags, fd, offset), but the mapping is excluded in `table` from its beginning.
+/// Returns the address, or -errno; -ENOSYS before the first follow().
 OPAL_EXPORT long map_excluded(MappingTable& table, std::size_t size, int protection, int flags, int fd,
                               long offset) noexcept;
 
-/// True while any table follows in this process.
+/// True while follow() has a table in this process.
 [[nodiscard]] bool followed() noexcept;
 
-/// Carries out a watched call and changes the tables around it.  Only while followed().
+/// Performs a watched call and updates the tables before and after it.  Returns the kernel's result.
+/// Requires: followed() was true.
 long perform_followed(const SystemCall& call) noexcept;
 
 }  // namespace opal::memory::address_space

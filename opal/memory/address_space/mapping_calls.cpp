@@ -25,14 +25,14 @@ constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
 #ifdef SYS_process_madvise
 constexpr long kProcessMadvise = SYS_process_madvise;
 #else
-constexpr long kProcessMadvise = 440;  // the same number everywhere
+constexpr long kProcessMadvise = 440;  // the same number on all architectures
 #endif
 
 constexpr long kWatched[] = {SYS_mmap,       SYS_munmap, SYS_mremap,   SYS_madvise,       SYS_brk,
                              SYS_shmat,      SYS_shmdt,  SYS_mprotect, SYS_pkey_mprotect, SYS_remap_file_pages,
                              kProcessMadvise};
 
-/// True for advice that discards what the pages hold.
+/// True for advice that discards the content of the pages.
 bool empties(long advice) noexcept {
   return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED ||
          advice == kGuardInstall;
@@ -50,10 +50,10 @@ Range hull(Range a, Range b) noexcept {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-/// The end of the heap as the kernel has it.
+/// The program break.
 long current_break() noexcept { return raw_syscall(SYS_brk, 0); }
 
-/// The segment attached at `address`: shmdt() is not told how long it is, nor is shmat() where it replaces something.
+/// The range of the System V segment that is attached at `address`; shmdt() has no argument for the length.
 Range attached_at(long address) noexcept {
   const auto wanted = static_cast<std::uintptr_t>(address);
   Range found;
@@ -61,7 +61,7 @@ Range attached_at(long address) noexcept {
   for (MapsEntry entry; maps.next(entry);) {
     const bool goes_on = !found.empty() && entry.range.begin == found.end;
     if (entry.range.begin == wanted || goes_on) {
-      // A segment whose pieces bear different rights is several entries with growing offsets.
+      // A segment whose parts have different rights is several entries with ascending offsets.
       if (goes_on && entry.offset != entry.range.begin - wanted) break;
       if (found.empty()) found.begin = wanted;
       found.end = entry.range.end;
@@ -72,7 +72,7 @@ Range attached_at(long address) noexcept {
   return found;
 }
 
-/// What a call is about to release; a second range only of mremap().
+/// The memory that a call is about to release.  Only mremap() uses `second`: the range that it replaces.
 struct Released {
   Range first;
   Range second;
@@ -86,7 +86,8 @@ Released released_by(const SystemCall& call) noexcept {
     case SYS_mmap: return {(a[3] & MAP_FIXED) != 0 ? range_of(a[0], a[1]) : Range{}, {}};
     case SYS_mremap: {
       const long address = a[0], old_length = a[1], new_length = a[2], flags = a[3];
-      // With length 0 a shared mapping is seen twice and the old place stays.  If it may move it counts as moved.
+      // With old length 0 it maps a shared mapping a second time and releases nothing.  With MREMAP_MAYMOVE the old
+      // range counts as released, also if the kernel does not move it.
       Range gone;
       if ((flags & MREMAP_MAYMOVE) != 0) {
         gone = range_of(address, old_length);
@@ -99,7 +100,7 @@ Released released_by(const SystemCall& call) noexcept {
       if (a[0] == 0) return {};
       const auto now = static_cast<std::uintptr_t>(current_break());
       const auto wanted = static_cast<std::uintptr_t>(a[0]);
-      // The page that holds the new end stays.
+      // The page that contains the new break stays.
       return {wanted < now ? Range{Range::pages(0, wanted).end, Range::pages(0, now).end} : Range{}, {}};
     }
     case SYS_shmdt: return {attached_at(a[0]), {}};
@@ -111,8 +112,8 @@ Released released_by(const SystemCall& call) noexcept {
   }
 }
 
-/// visit(range) for each that process_madvise() empties.  The kernel allows such advice for the caller's own memory
-/// only.
+/// Calls visit(range) for each range of which process_madvise() discards the content.  The kernel allows such advice
+/// only for the caller's own process.
 template <class Visit>
 void each_emptied(const SystemCall& call, Visit visit) noexcept {
   constexpr long kMostPieces = 1024;  // UIO_MAXIOV: beyond it the kernel refuses
@@ -124,7 +125,7 @@ void each_emptied(const SystemCall& call, Visit visit) noexcept {
   }
 }
 
-/// What a call that returned `result` has mapped, as far as that is cheap to say.
+/// The memory that mmap() or mremap(), which returned `result`, has mapped; empty for other calls.
 Range mapped_by(const SystemCall& call, long result) noexcept {
   const auto& a = call.arguments;
   if (result < 0 && result > -4096) return {};

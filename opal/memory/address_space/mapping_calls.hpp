@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/address_space/mapping_calls.hpp — the system calls that change what is mapped: what each one does to
-// memory, said around the call itself.  The patcher sends them here instead of to the kernel. Threads: any; runs inside
-// malloc, free and the dynamic loader, so it allocates nothing, keeps errno, and asks the kernel without libc.
+// opal/memory/address_space/mapping_calls.hpp — performs the system calls that change mappings, and reports before and
+// after each call which memory it releases and maps.  The patched code calls perform() instead of the kernel.
+// Threads: any.  It runs inside malloc, free and the dynamic loader, so it allocates nothing, keeps errno, and makes
+// its system calls without libc.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -16,19 +17,19 @@ struct SystemCall {
   std::array<long, 6> arguments{};
 };
 
-/// The pages that a call names by its arguments.
+/// [address, +length) rounded out to whole pages, from the arguments of a call.
 inline Range range_of(long address, long length) noexcept {
   return Range::pages(static_cast<std::uintptr_t>(address), static_cast<std::uintptr_t>(length));
 }
 
-/// True for the calls that perform() handles.
+/// True for the system calls that can change mappings or discard pages: the patcher redirects them to perform().
 [[nodiscard]] bool is_watched(long number) noexcept;
 
-/// Carries the call out and returns the kernel's answer (a value or -errno).  Reports released memory before the kernel
-/// takes it: afterwards another thread could already have something new at the same place.
+/// Performs the call with its reports.  Returns the kernel's result, a value or -errno.  Released memory is reported
+/// before the call: after it another thread may have mapped the same addresses anew.
 OPAL_EXPORT long perform(const SystemCall& call) noexcept;
 
-/// The same without any report.
+/// Performs the call without reports.  Returns the kernel's result.
 long carry_out(const SystemCall& call) noexcept;
 
 }  // namespace opal::memory

@@ -15,14 +15,15 @@ namespace {
 
 constexpr std::uint64_t kAccessBits = 4095;
 constexpr auto kRelaxed = std::memory_order_relaxed;
-// What the sequence number guards is ordered by its own loads and stores, not by fences, which ThreadSanitizer does not
-// understand: no load of it moves behind the second look at the number, no store of it before the first change of that.
+// The entries are loaded with acquire and stored with release instead of fences, which ThreadSanitizer does not
+// understand.  So no load of an entry moves after the second load of the sequence number, and no store of an entry
+// moves before the store that makes the number odd.
 constexpr auto kEntryLoad = std::memory_order_acquire;
 constexpr auto kEntryStore = std::memory_order_release;
 constexpr std::uint32_t kBackedAtATime = 4096;  // nodes: 96 KiB
 constexpr int kPopulateWrite = 23;              // MADV_POPULATE_WRITE, Linux 5.14
 
-/// Decides which of two nodes is above the other: fixed for a node, as if random (the finaliser of MurmurHash3).
+/// The priority of a node in the treap: a hash of its index (the finaliser of MurmurHash3).
 std::uint32_t priority(std::uint32_t node) noexcept {
   node = (node ^ (node >> 16)) * 0x85ebca6bU;
   node = (node ^ (node >> 13)) * 0xc2b2ae35U;
@@ -35,7 +36,7 @@ Range range_of(const SharedMappings::Entry& entry) noexcept {
 
 }  // namespace
 
-// ---- Readers.  The memory may be a peer's, and may change meanwhile: every link is checked, every walk is bounded.
+// ---- Readers.  The memory may be a peer's and may change meanwhile: each link is checked, and the steps are bounded.
 
 Error MappingView::not_found(std::uint64_t address) const noexcept {
   if (shared_ != nullptr && shared_->dropped.load(kRelaxed) != 0) {
@@ -78,8 +79,8 @@ Result<void> MappingView::look(std::uint64_t address, std::uint64_t end, std::ui
 
 Result<void> MappingView::check(std::uint64_t address, std::uint64_t size, std::uint32_t wanted) const noexcept {
   if (shared_ == nullptr || size > UINT64_MAX - address) return not_found(address);
-  constexpr int kAttempts = 1 << 16;  // some milliseconds; a change takes microseconds
-  std::uint64_t steps = 1U << 24;     // in all attempts: many times what the largest table takes
+  constexpr int kAttempts = 1 << 16;  // take some milliseconds; a change takes microseconds
+  std::uint64_t steps = 1U << 24;     // most nodes in all attempts: many times the nodes of the largest table
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const std::uint64_t before = shared_->sequence.load(std::memory_order_acquire);
     if (before % 2 != 0) continue;
@@ -91,7 +92,7 @@ Result<void> MappingView::check(std::uint64_t address, std::uint64_t size, std::
 
 // ---- The writer
 
-/// While it exists readers try again.  Changes may be nested.
+/// While a Change exists the sequence number is odd, and readers try again.  Changes may be nested.
 class MappingTable::Change {
  public:
   explicit Change(MappingTable& table) noexcept
@@ -112,9 +113,9 @@ class MappingTable::Change {
 Result<MappingTable> MappingTable::create(SharedMappings& shared) noexcept {
   MappingTable table{shared};
   const Change change{table};
-  shared.root.store(0, kEntryStore);  // another one may have written here before
+  shared.root.store(0, kEntryStore);  // another MappingTable may have used this memory
   shared.dropped.store(0, kEntryStore);
-  // A table is filled where nothing can be said any more: its first part is there before.
+  // Commit the memory of the first nodes here, because the functions that fill the table cannot return an error.
   const std::uint32_t first = table.take_node();
   if (first == 0) return Error{Errc::no_memory, 0, "table of mappings", kBackedAtATime * sizeof(Entry)};
   table.entry(first).left.store(0, kEntryStore);
@@ -154,13 +155,13 @@ void MappingTable::set(std::uint32_t node, MappedRange value) noexcept {
   entry(node).end_and_access.store(value.range.end | value.access, kEntryStore);
 }
 
-/// A node with nothing in it; 0 when there is none.
+/// An unused node; 0 if the table is full or there is no memory.
 std::uint32_t MappingTable::take_node() noexcept {
   if (free_ != 0) return std::exchange(free_, entry(free_).left.load(kRelaxed));
   if (next_unused_ >= SharedMappings::kCapacity) return 0;
   if (next_unused_ >= backed_) {
-    // Missing memory is "no room" here, but a SIGBUS at first touch otherwise.  A kernel that does not know the advice
-    // leaves it at that.
+    // Commit the memory: a lack of it is an error here, but a SIGBUS at the first access.  A kernel without this advice
+    // (EINVAL) can only do the latter.
     const auto begin = reinterpret_cast<std::uintptr_t>(&entry(next_unused_)) & ~std::uintptr_t{4095};
     const std::uint32_t last = std::min(next_unused_ + kBackedAtATime, SharedMappings::kCapacity);
     const auto end = reinterpret_cast<std::uintptr_t>(shared_->entries + last);
@@ -174,7 +175,7 @@ std::uint32_t MappingTable::take_node() noexcept {
 
 void MappingTable::insert(MappedRange value) noexcept {
   const std::uint32_t fresh = take_node();
-  if (fresh == 0) {  // unreachable is safe; readers are told why
+  if (fresh == 0) {  // peers cannot access this range, which is safe; `dropped` is the reason for their error
     shared_->dropped.store(1, kEntryStore);
     return;
   }
@@ -189,7 +190,7 @@ void MappingTable::insert(MappedRange value) noexcept {
     node = link->load(kRelaxed);
   }
   link->store(fresh, kEntryStore);
-  // What was there is divided into what comes before the new one and what comes after.
+  // Split the subtree `node` into the nodes before and after the new one, as its children.
   Link* low = &entry(fresh).left;
   Link* high = &entry(fresh).right;
   while (node != 0) {
@@ -222,7 +223,7 @@ void MappingTable::erase(std::uint32_t node) noexcept {
   entry(node).left.store(std::exchange(free_, node), kEntryStore);
 }
 
-/// Nothing is mapped in `range`.
+/// Removes all of `range` from the table.
 void MappingTable::clear(Range range) noexcept {
   for (;;) {
     const std::uint32_t node = first_ending_after(range.begin);
@@ -242,7 +243,7 @@ void MappingTable::clear(Range range) noexcept {
   }
 }
 
-/// Maps `range`, which is clear, as one with neighbours of the same access.
+/// Adds `range`, which is not in the table, merged with adjacent ranges of the same access.
 void MappingTable::add(Range range, std::uint32_t access) noexcept {
   const std::uint32_t before = last_beginning_before(range.begin);
   const std::uint32_t after = first_ending_after(range.begin);
@@ -265,7 +266,7 @@ void MappingTable::add(Range range, std::uint32_t access) noexcept {
 void MappingTable::assign(Range range, std::uint32_t access) noexcept {
   if (range.empty()) return;
   if (const std::uint32_t node = first_ending_after(range.begin); node == 0 || at(node).range.begin >= range.end) {
-    if (access == 0) return;  // nothing was there
+    if (access == 0) return;  // nothing is mapped in `range`
   } else if (at(node).range.contains(range) && at(node).access == access) {
     return;
   }
@@ -299,7 +300,7 @@ void MappingTable::replace(MappedRange entry) noexcept {
 
 void MappingTable::end_replacing() noexcept { settle({replaced_, UINTPTR_MAX & ~kAccessBits}, 0); }
 
-/// Makes `range` what the kernel says it is; what is excluded stays so as long as it is mapped.
+/// Sets `range` to `access`, the kernel's.  Parts that were excluded and are still mapped stay excluded.
 void MappingTable::settle(Range range, std::uint32_t access) noexcept {
   for (std::uintptr_t from = range.begin; from < range.end;) {
     const std::uint32_t node = first_ending_after(from);
@@ -356,7 +357,7 @@ void MappingTable::carry(Range from, Range to, std::uint32_t access) noexcept {
 
 std::vector<MappedRange> MappingTable::ranges() const {
   std::vector<MappedRange> all;
-  all.reserve(4096);  // growing may map memory
+  all.reserve(4096);  // before the loop, because an allocation may change the table
   for (std::uint32_t node = first_ending_after(0); node != 0; node = first_ending_after(all.back().range.end)) {
     all.push_back(at(node));
   }

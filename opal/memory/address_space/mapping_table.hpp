@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/address_space/mapping_table.hpp — what is mapped in one process and what may be done there, for others to
-// look up: a balanced tree of disjoint ranges in shared memory under a sequence lock.  The owner writes, any process
-// that maps the memory reads.  Neighbours of the same access are one range, so that two tables of the same address
-// space are equal. docs/design/memory.md ("The tree of mappings") says why a treap, and what a reader may meet in it.
-// Cost: a look-up and a change are logarithmic in the number of ranges, for each range that they concern.
-// Threads: one writer at a time (AddressSpace sees to it); readers from any thread or process, without a lock.
+// opal/memory/address_space/mapping_table.hpp — the mappings of one process with their rights, which peers look up: a
+// treap of disjoint ranges in shared memory under a sequence lock.  The owner writes; every process that maps the
+// shared memory reads.  Adjacent ranges of the same access are one range, so two tables of the same address space are
+// equal. docs/design/memory.md ("The tree of mappings") explains the treap, and what a reader may find during a change.
+// Cost: a look-up or change is logarithmic in the number of ranges, times the number of ranges that it concerns.
+// Threads: one writer at a time (address_space.cpp locks); readers from any thread or process, without a lock.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace opal::memory {
 
-/// Bits of what may be done with a page; 0 means that nothing is mapped.
+/// Access bits of a range; 0 means that nothing is mapped.
 inline constexpr std::uint32_t kMapped = 1;
 inline constexpr std::uint32_t kReadable = 2;
 inline constexpr std::uint32_t kWritable = 4;
-inline constexpr std::uint32_t kExcluded = 8;
+inline constexpr std::uint32_t kExcluded = 8;  // the owner denies its peers access
 
-/// kMapped and what PROT_* says.
+/// The access bits of a mapping with these PROT_* bits.
 constexpr std::uint32_t access_of(int protection) noexcept {
   return kMapped | ((protection & 1) != 0 ? kReadable : 0U) | ((protection & 2) != 0 ? kWritable : 0U);
 }
@@ -33,33 +33,34 @@ struct MappedRange {
   friend bool operator==(const MappedRange&, const MappedRange&) = default;
 };
 
-/// Layout v2 of the shared memory; zero bytes are an empty table.
+/// Layout v2 of the shared memory.  All bytes zero: an empty table.
 struct SharedMappings {
-  /// Ranges, less one: four times the kernel's own default limit (vm.max_map_count, 65530).
+  /// Entries, of which the first is unused: four times the kernel's default limit (vm.max_map_count, 65530).
   static constexpr std::uint32_t kCapacity = 1U << 18;
-  /// A node of the tree; links are indices, 0 is none.
+  /// A node of the tree.  Links are indices of `entries`; 0 means no node.
   struct Entry {
     std::atomic<std::uint64_t> begin;
-    std::atomic<std::uint64_t> end_and_access;  // pages: the low bits are free
+    std::atomic<std::uint64_t> end_and_access;  // access in the low 12 bits, which are 0 in an address of a page
     std::atomic<std::uint32_t> left;
     std::atomic<std::uint32_t> right;
   };
-  std::atomic<std::uint64_t> sequence;  // odd while it is written
+  std::atomic<std::uint64_t> sequence;  // odd during a change
   std::atomic<std::uint32_t> root;
-  std::atomic<std::uint32_t> dropped;  // ranges were left out for lack of room: what is not found may be mapped
-  Entry entries[kCapacity];            // the first is never used
+  std::atomic<std::uint32_t> dropped;  // 1: the table was full and lacks some mapped ranges
+  Entry entries[kCapacity];
 };
 static_assert(sizeof(SharedMappings::Entry) == 24 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Looks up in a table, one's own or a peer's.
+/// Looks up ranges in a table of this process or of a peer.  The SharedMappings outlives it.  Threads: safe from any.
 class OPAL_EXPORT MappingView {
  public:
   MappingView() noexcept = default;
   explicit MappingView(const SharedMappings& shared) noexcept : shared_(&shared) {}
 
-  /// True when every byte of [address, +size) is mapped with all of `wanted` (kReadable, kWritable) and not excluded.
-  /// Errors: invalid_argument (not mapped, or excluded), limit_reached (not found, and the table is full), permission,
-  /// busy (the owner stopped in the middle of a change, or the table makes no sense).
+  /// Success if every byte of [address, +size) is mapped with all of `wanted` (kReadable, kWritable) and not excluded.
+  /// Errors: invalid_argument (not mapped, or excluded), limit_reached (not found, but the table lacks ranges),
+  /// permission (other rights), busy (the owner stopped during a change, or the table is corrupt).
+  /// Cost: spins for some milliseconds before it returns busy.
   [[nodiscard]] Result<void> check(std::uint64_t address, std::uint64_t size, std::uint32_t wanted) const noexcept;
 
  private:
@@ -69,31 +70,33 @@ class OPAL_EXPORT MappingView {
   const SharedMappings* shared_ = nullptr;
 };
 
+/// The writer of a table.  Threads: externally synchronised.  It allocates nothing but the pages of `shared`.
 class OPAL_EXPORT MappingTable {
  public:
-  /// Writes into `shared`, which outlives it.  Errors: no_memory.
+  /// Makes `shared` an empty table.  It outlives the MappingTable.  Errors: no_memory.
   static Result<MappingTable> create(SharedMappings& shared) noexcept;
 
-  /// From now on `range` is mapped with `access`; 0: nothing is.
+  /// Records that `range` is mapped with `access`; 0: that nothing is mapped there.
   void assign(Range range, std::uint32_t access) noexcept;
-  /// Of what is mapped in `range`, access becomes (access & keep) | add.
+  /// Sets the access of the mapped parts of `range` to (access & keep) | add.
   void change(Range range, std::uint32_t keep, std::uint32_t add) noexcept;
 
-  /// Makes it equal to another list: begin_replacing(), then replace() in order of address, then end_replacing().
-  /// Excluded ranges that are still mapped stay excluded.  Readers wait for single changes only.
+  /// Makes the table equal to a list: begin_replacing(), then replace() for each entry in ascending order of address,
+  /// then end_replacing().  Excluded ranges that are still mapped stay excluded.  Each range is a change of its own, so
+  /// readers see a mixture of the old and the new list meanwhile.
   void begin_replacing() noexcept;
   void replace(MappedRange entry) noexcept;
   void end_replacing() noexcept;
 
-  /// Access of all of `range` but for kExcluded; 0 if a part is not mapped, or with other access.
+  /// The access that all bytes of `range` have, without kExcluded; 0 if it differs or a part is not mapped.
   [[nodiscard]] std::uint32_t access_throughout(Range range) const noexcept;
-  /// True when some of `range` is excluded.
+  /// True if a byte of `range` is excluded.
   [[nodiscard]] bool excludes_some(Range range) const noexcept;
-  /// What was mapped in `from` is mapped at `to` with `access` now, what was excluded still excluded; what is longer
-  /// than before is excluded if the end was.
+  /// Records that mremap() has moved `from` to `to`: `to` is mapped with `access`, and is excluded where `from` was.
+  /// If `to` is longer, its last part is excluded if the end of `from` was.
   void carry(Range from, Range to, std::uint32_t access) noexcept;
 
-  /// A copy, in order of address; not for use inside a mapping call.
+  /// A copy in ascending order of address.  It allocates: not for use inside a mapping call.
   [[nodiscard]] std::vector<MappedRange> ranges() const;
 
  private:
@@ -107,7 +110,7 @@ class OPAL_EXPORT MappingTable {
   [[nodiscard]] std::uint32_t first_ending_after(std::uintptr_t address) const noexcept;
   [[nodiscard]] std::uint32_t last_beginning_before(std::uintptr_t address) const noexcept;
   void settle(Range range, std::uint32_t access) noexcept;
-  // Within a Change.
+  // These require that a Change exists.
   void clear(Range range) noexcept;
   void add(Range range, std::uint32_t access) noexcept;
   void set(std::uint32_t node, MappedRange value) noexcept;
@@ -116,11 +119,11 @@ class OPAL_EXPORT MappingTable {
   [[nodiscard]] std::uint32_t take_node() noexcept;
 
   SharedMappings* shared_;
-  std::uint32_t free_ = 0;         // a list through Entry::left
-  std::uint32_t next_unused_ = 1;  // never used from here on
-  std::uint32_t backed_ = 0;       // nodes whose memory is there
-  std::uint32_t excluded_ = 0;     // nodes with kExcluded
-  std::uintptr_t replaced_ = 0;    // up to here, between begin_replacing() and end_replacing()
+  std::uint32_t free_ = 0;         // first free node; Entry::left is the next one
+  std::uint32_t next_unused_ = 1;  // nodes from this one on were never used
+  std::uint32_t backed_ = 0;       // memory is committed for the nodes below this one
+  std::uint32_t excluded_ = 0;     // number of nodes with kExcluded
+  std::uintptr_t replaced_ = 0;    // end of the last entry that replace() got
 };
 
 }  // namespace opal::memory

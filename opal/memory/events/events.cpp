@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listeners stand in slots that never move and are never freed.  An event announces itself at a slot before it reads
-// the listener there; removal takes the listener out and waits until no thread uses the slot.
+// Listeners are in slots that are never moved or freed.  An event increments Slot::visitors before it loads the
+// listener.  remove_listener() clears the slot, then waits until visitors is 0.
 #include "opal/memory/events/events.hpp"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ namespace {
 
 struct Slot {
   std::atomic<Listener*> listener{nullptr};
-  std::atomic<std::uint32_t> visitors{0};  // events that may be calling it right now
+  std::atomic<std::uint32_t> visitors{0};  // number of events that may be calling the listener
 };
 
 struct Block {
@@ -35,19 +35,19 @@ void for_each_slot(Visit visit) noexcept {
   }
 }
 
-/// A release in flight; `begin` is 0 in a free place and kTaken in one that is being filled.
+/// A release in flight.  `begin` is 0 if the place is free, and kTaken while a thread fills it.
 struct Place {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
 };
-constexpr std::uintptr_t kTaken = 1;  // no page begins there
-constexpr int kNoPlace = -1;
-constexpr int kNotCounted = -2;
+constexpr std::uintptr_t kTaken = 1;  // not the address of a page
+constexpr int kNoPlace = -1;          // Releasing::place_ if `releases` is full
+constexpr int kNotCounted = -2;       // Releasing::place_ of an empty range
 constinit std::array<Place, 64> releases;
-constinit std::atomic<std::uint32_t> releases_under_way{0};
-constinit std::atomic<std::uint32_t> releases_without_place{0};  // then every range counts as being released
+constinit std::atomic<std::uint32_t> releases_under_way{0};      // number of Releasing objects that count
+constinit std::atomic<std::uint32_t> releases_without_place{0};  // not 0: every range counts as being released
 
-/// A child has only the thread that forked: events of others will never end there.
+/// Resets the counts of events in the child of a fork, which has only the thread that forked.
 void forget_visitors_in_child() noexcept {
   for (Place& place : releases) place.begin.store(0, std::memory_order_relaxed);
   releases_under_way.store(0, std::memory_order_relaxed);
@@ -65,7 +65,7 @@ Slot* free_slot_locked() noexcept {
     if (next == nullptr) {
       auto fresh = std::unique_ptr<Block>{new (std::nothrow) Block};
       if (!fresh) return nullptr;
-      next = fresh.release();  // lives as long as the process: an event may be reading it at any time
+      next = fresh.release();  // never freed: an event may be reading it at any time
       block->next.store(next, std::memory_order_release);
     }
     block = next;

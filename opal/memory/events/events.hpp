@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/events/events.hpp — tells users that keep knowledge about memory (registration caches) that pages went
-// away. One list per process.  A monitor calls released(); where it can, before the memory goes, on the thread that
-// unmaps. Threads: everything from any thread.  released() allocates nothing, takes no lock and makes no system call,
-// so that it may run inside free() or munmap(); neither may a listener, beyond locks under which nothing is allocated.
+// opal/memory/events/events.hpp — reports released memory to listeners, such as registration caches.  There is one list
+// of listeners per process.  The memory monitor calls released(): the patcher before the memory is released, on the
+// thread that releases it; userfaultfd after it, on a thread of its own (see settle()).
+// Threads: safe from any thread.  released() may run inside free() or munmap(), so it allocates nothing, takes no lock
+// and makes no system call.  The same holds for listeners, but they may take locks under which no thread allocates.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -15,30 +16,30 @@ namespace opal::memory {
 
 class Listener {
  public:
-  /// The pages of `range` are about to be unmapped, replaced or emptied, or just were: what is known about them is
-  /// void.
+  /// The pages of `range` are about to be unmapped, replaced or emptied, or have just been: all state about them is
+  /// invalid.
   virtual void released(Range range) noexcept = 0;
 
-  /// `range` has just been mapped.  Whatever a listener still knows about it is of memory whose unmapping went unseen
-  /// (by a system call instruction outside libc).
+  /// `range` has just been mapped.  If a listener still has state about it, the monitor missed the release of the
+  /// memory that was there (by a system call instruction outside libc).
   virtual void mapped(Range range) noexcept { (void)range; }
 
  protected:
   ~Listener() = default;
 };
 
-/// Calls `listener` from now on.  Errors: no_memory.
+/// Adds a listener, which must exist until remove_listener() returns.  Errors: no_memory.
 OPAL_EXPORT Result<void> add_listener(Listener& listener) noexcept;
 
-/// Ends that; no call is in flight when this returns.  Not from inside an event.  Unknown listeners are ignored.
+/// Removes a listener; no call of it is in flight on return.  Not from inside an event.  Unknown ones are ignored.
 OPAL_EXPORT void remove_listener(Listener& listener) noexcept;
 
-/// Reports to every listener.  An empty range is not reported.
+/// Call the function of the same name of every listener.  An empty range is not reported.
 OPAL_EXPORT void released(Range range) noexcept;
 OPAL_EXPORT void mapped(Range range) noexcept;
 
-/// Exists from before the report of a release until the kernel has acted: a thread that registers memory of `range`
-/// meanwhile may get the old pages.  An empty range counts for nothing.
+/// Marks a release in flight.  perform() makes it before the report and destroys it after the system call: a device
+/// that registers memory of `range` meanwhile may pin the old pages.  An empty range marks nothing.
 class OPAL_EXPORT Releasing {
  public:
   explicit Releasing(Range range) noexcept;
@@ -47,22 +48,23 @@ class OPAL_EXPORT Releasing {
   ~Releasing();
 
  private:
-  int place_;
+  int place_;  // index of its entry in the table of releases, or a negative constant of events.cpp
 };
 
-/// True while a Releasing overlaps `range`.  To be asked under a lock that the listener takes in released(): then each
-/// release is either seen here, or reported after this call.
+/// True while a Releasing overlaps `range`; also if too many releases are in flight to record them all.
+/// Requires: the caller holds a lock that its listener takes in released().  Then each release is either seen here, or
+/// reported after this call.
 [[nodiscard]] OPAL_EXPORT bool being_released(Range range) noexcept;
 
 namespace detail {
-/// Of a monitor that reports after the memory has gone; null: every report is made before.
+/// The implementation of settle(); null if the monitor reports before the memory is released.
 OPAL_EXPORT extern std::atomic<void (*)() noexcept> wait_for_reports;
-/// How many have a reason to see calls that change mappings: zero lets a patched system call go straight through.
+/// Number of listeners and followed MappingTables.  At 0 a patched system call goes to the kernel without perform().
 OPAL_EXPORT extern std::atomic<std::uint32_t> interested;
 }  // namespace detail
 
-/// Returns when whatever has gone by now, on any thread, has been reported: to be called before what is known of memory
-/// is relied upon, and without locks that a listener takes.  A load where reports come first.
+/// Waits until all releases up to now, of any thread, are reported.  Call it before a look-up of state about memory.
+/// Requires: the caller holds no lock that a listener takes.  Cost: one load if the monitor reports before the release.
 inline void settle() noexcept {
   if (auto* const wait = detail::wait_for_reports.load(std::memory_order_relaxed); wait != nullptr) [[unlikely]]
     wait();

@@ -11,7 +11,7 @@
 namespace opal::memory {
 namespace {
 
-/// opal_memory_released() is all there is.
+/// The monitor `explicit`: the program reports releases with opal_memory_released().
 class Explicit final : public Monitor {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "explicit"; }
@@ -21,19 +21,19 @@ class Explicit final : public Monitor {
 
 struct Process {
   std::mutex mutex;
-  Monitor* supplied = nullptr;
-  std::string asked_for;
-  Choice choice;
+  Monitor* supplied = nullptr;  // by supply_monitor()
+  std::string asked_for;        // Config::monitor of the first start_monitor()
+  Choice choice;                // constant once `chosen` is true
   std::atomic<bool> chosen{false};
 };
 
-/// Lives as long as the process: a patched call may look at any time.
+/// Never destroyed: a patched call may call chosen_monitor() at any time.
 Process& process() noexcept {
   static auto& instance = *std::make_unique<Process>().release();
   return instance;
 }
 
-/// Takes `monitor` if it starts and passes, and says why not otherwise.
+/// Chooses `monitor` if it starts and passes the self-test; else adds the reason to `choice`.  True: chosen.
 bool take(Monitor& monitor, Choice& choice) {
   Result<void> outcome = monitor.start();
   if (outcome && monitor.testable()) outcome = self_test(monitor);
@@ -61,7 +61,8 @@ void choose(const std::string& wanted, Monitor* supplied, Choice& choice) {
     static auto& patcher = *make_patcher().release();
     if (take(patcher, choice)) return;
   }
-  // Not by itself: the kernel refuses mremap() of memory of which a part is watched, which breaks right programs.
+  // `auto` does not choose it: the kernel refuses mremap() of memory of which a part is watched, which breaks correct
+  // programs.
   if (wanted == "userfaultfd") {
     static auto& userfaultfd = *make_userfaultfd().release();
     take(userfaultfd, choice);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/events/monitor.hpp — the part that learns when memory is unmapped, replaced or emptied, and calls
-// released(). One per process, chosen once: by the variable memory_monitor, or the program's own.  A monitor counts
-// only after it has passed the self-test; without one, whatever would have to know of unmapping must not be kept.
-// Threads: everything from any thread; the choice itself wants to be made before threads start (the patcher demands
-// it).
+// opal/memory/events/monitor.hpp — the memory monitor: it detects that memory is unmapped, replaced or emptied, and
+// calls released().  A process has at most one, chosen once, by the variable memory_monitor or supplied by the program.
+// A monitor is used only if it passes the self-test.  Without a monitor, no registration may be kept after its use.
+// Threads: safe from any thread.  Choose it before the process starts threads: the patcher refuses otherwise.
 #pragma once
 #include <memory>
 #include <string>
@@ -24,38 +23,40 @@ class OPAL_EXPORT Monitor {
   virtual ~Monitor();
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// Starts to report; called once.  Errors: not_supported, permission, with words that say what is missing.
+  /// Starts to report; called once.  Errors: not_supported, permission; `where` says what is missing.
   virtual Result<void> start() noexcept = 0;
-  /// Wants to hear of `range`; to be called before a device is told of the memory.  Monitors that see everything need
-  /// not be asked.  Errors: not_supported (its release is not reported: keep nothing of it).
+  /// Requests reports for `range`.  Call it before a device registers the memory.  Default: does nothing, for a monitor
+  /// that reports all memory.  Errors: not_supported (the release is not reported: do not keep the registration).
   virtual Result<void> watch(Range range) noexcept {
     (void)range;
     return {};
   }
-  /// False: the program reports by itself, there is nothing to try.
+  /// False: no self-test, because the program itself calls released().
   [[nodiscard]] virtual bool testable() const noexcept { return true; }
 };
 
 struct Choice {
-  Monitor* monitor = nullptr;  ///< null: releases are not reported; keep nothing
-  std::string reasons;         ///< a line per monitor that was not taken, and why
+  Monitor* monitor = nullptr;  ///< null: releases are not reported, keep no registration
+  std::string reasons;         ///< a line for each monitor that failed, with its error
 };
 
-/// Offers the program's own monitor, which `auto` prefers; it must live as long as the process.  False: too late, the
-/// choice was made.
+/// Supplies a monitor of the program, which the value `auto` prefers.  It must exist until the process ends.
+/// False: too late, start_monitor() has chosen another one.
 OPAL_EXPORT bool supply_monitor(Monitor& monitor) noexcept;
 
-/// Chooses and starts; later calls return the first one's choice and say so once if `config` asks for another.
+/// Chooses and starts the monitor.  Later calls return the first choice; they log a warning, once, if `config` differs.
+/// The reference is valid until the process ends.
 OPAL_EXPORT const Choice& start_monitor(const Config& config);
 
-/// What start_monitor chose; null before.
+/// The result of start_monitor(); null before.
 OPAL_EXPORT const Choice* chosen_monitor() noexcept;
 
-/// Proof, in this very process with whatever is preloaded and hooked, that memory does not leave unseen: makes it go by
-/// munmap, mremap, mmap over it, madvise, and as malloc's free and realloc do it, and looks for the report of
-/// `monitor`, which has started.  Errors: not_supported, naming the way that went unseen.
+/// Tests that `monitor`, which has started, reports releases in this process, with its preloaded libraries and hooks:
+/// by munmap, mremap, mmap over a mapping, madvise, free and realloc.
+/// Errors: not_supported (a release was not reported; `where` names the call), no_memory.
 Result<void> self_test(Monitor& monitor) noexcept;
 
+/// make_patcher: its start() fails where the patcher is not implemented.
 std::unique_ptr<Monitor> make_patcher();
 std::unique_ptr<Monitor> make_userfaultfd();
 

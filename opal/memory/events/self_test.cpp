@@ -8,9 +8,8 @@
 #include "opal/memory/events/events.hpp"
 #include "opal/memory/events/monitor.hpp"
 
-/// Of sanitizers, which keep freed blocks for a while and give them back by system calls of their own: gives them back
-/// now.
-// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): so they call it
+/// Function of sanitizers, whose allocators keep freed blocks for a while: unmaps them now, by direct system calls.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): its name in the sanitizers
 extern "C" [[gnu::weak]] void __sanitizer_purge_allocator();
 
 namespace opal::memory {
@@ -18,9 +17,9 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kSize = 16 * kPage;
-constexpr std::size_t kLargeBlock = std::size_t{64} << 20;  // beyond every threshold up to which allocators keep memory
+constexpr std::size_t kLargeBlock = std::size_t{64} << 20;  // so large that allocators unmap it when it is freed
 
-/// Remembers whether the watched page was reported.
+/// A listener that records whether a release of the expected page was reported.
 class Watch final : public Listener {
  public:
   explicit Watch(Monitor& monitor) noexcept : monitor_(monitor) {}
@@ -28,7 +27,7 @@ class Watch final : public Listener {
     const std::uintptr_t page = page_.load(std::memory_order_relaxed);
     if (range.overlaps(Range::pages(page, 1))) seen_.store(true, std::memory_order_relaxed);
   }
-  /// Looks out for the page of `address`; false when that cannot be watched.
+  /// Expects a report for the page of `address` from now on.  False: the monitor cannot watch the page.
   bool expect(const void* address) noexcept {
     settle();
     const auto page = reinterpret_cast<std::uintptr_t>(address);
@@ -40,13 +39,13 @@ class Watch final : public Listener {
     settle();
     return seen_.load(std::memory_order_relaxed);
   }
-  /// True when the page is mapped and still holds what was put there: the allocator has kept it.
+  /// True if the page is mapped and resident: the allocator has kept it.
   [[nodiscard]] bool still_there() const noexcept {
     unsigned char resident = 0;
     const std::uintptr_t page = Range::pages(page_.load(std::memory_order_relaxed), 1).begin;
     return ::mincore(reinterpret_cast<void*>(page), kPage, &resident) == 0 && (resident & 1U) != 0;
   }
-  /// Of a block that was freed: true unless its page went unseen.
+  /// After free() of the block: false if its page was released without a report.
   [[nodiscard]] bool seen_or_kept() const noexcept {
     if (!seen() && __sanitizer_purge_allocator != nullptr) __sanitizer_purge_allocator();
     return seen() || still_there();
@@ -54,7 +53,7 @@ class Watch final : public Listener {
 
  private:
   Monitor& monitor_;
-  std::atomic<std::uintptr_t> page_{0};  // its address; read by whichever thread reports
+  std::atomic<std::uintptr_t> page_{0};  // an address in the expected page; any thread may report
   std::atomic<bool> seen_{false};
 };
 
@@ -65,7 +64,8 @@ std::byte* map(std::size_t size) noexcept {
   return static_cast<std::byte*>(at);
 }
 
-/// A fresh mapping goes by `lose(at)`, which returns what is left to be unmapped, or MAP_FAILED if the kernel refused.
+/// Tests whether the release of a new mapping by `lose(at)` is reported.  lose() returns the range that is left to
+/// unmap (null: none), or MAP_FAILED if the kernel refused; then the test passes.
 template <class Lose>
 Result<void> test_mapping(Watch& watch, const char* unseen, Lose lose) noexcept {
   std::byte* const at = map(kSize);
@@ -78,11 +78,11 @@ Result<void> test_mapping(Watch& watch, const char* unseen, Lose lose) noexcept 
   return fine ? Result<void>{} : Error{Errc::not_supported, 0, unseen};
 }
 
-/// A large block goes by `lose(block)`, which returns what is left to be freed.
+/// Tests whether the release of a large block by `lose(block)` is reported.  lose() returns the block left to free.
 template <class Lose>
 Result<void> test_block(Watch& watch, const char* unseen, Lose lose) noexcept {
   auto* const block = static_cast<std::byte*>(std::malloc(kLargeBlock));
-  if (block == nullptr) return {};  // a small memory limit: no such block can be freed either
+  if (block == nullptr) return {};  // a small memory limit: the program cannot have such a block either
   *static_cast<volatile std::byte*>(block + kPage) = std::byte{1};
   watch.expect(block + kPage);
   void* const left = lose(block);

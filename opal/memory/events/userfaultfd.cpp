@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The monitor that asks the kernel: memory that is watched is registered with a userfaultfd, not for faults but for the
-// events of unmapping, moving and emptying it.  It needs no hook, so it may start when threads run, and it sees calls
-// that are made without libc.  What it costs: a reader thread, and each call that takes watched memory away waits until
-// the reader has read of it (two context switches).
+// The monitor `userfaultfd`: watched memory is registered with a userfaultfd, for the events of unmapping, moving and
+// emptying it, not for faults.  It needs no patched code, so it may start after threads, and the kernel also reports
+// calls that bypass libc.  Cost: a reader thread, and each call that releases watched memory blocks until the reader
+// has read its event (two context switches).
 //
-// The kernel lets that call go on when its event has been read, which is before it has been reported, and unmapped
-// addresses can be mapped anew by others even before that.  So a user of the reports calls settle(): the kernel
-// tells by EAGAIN that calls wait for the reader (mmap_changing), and `handling_` is raised before anything is read.
+// The kernel continues that call when the event is read, which is before the reader reports it; another thread may map
+// the addresses anew even earlier.  So users call settle(), which waits until both are false: a call waits for the
+// reader (the kernel then returns EAGAIN, mmap_changing), and `handling_`, which the reader sets before it reads.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/userfaultfd.h>
@@ -31,13 +31,13 @@ namespace opal::memory {
 namespace {
 
 constexpr std::uint64_t kEvents = UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
-constexpr std::uint64_t kAnyMemory = 1U << 15;  // UFFD_FEATURE_WP_ASYNC, Linux 6.7: also mappings of files
+constexpr std::uint64_t kAnyMemory = 1U << 15;  // UFFD_FEATURE_WP_ASYNC, Linux 6.7: includes mappings of files
 #ifndef UFFD_USER_MODE_ONLY
 constexpr int UFFD_USER_MODE_ONLY = 1;
 #endif
 
-/// Ranges are watched in blocks of this size where the neighbourhood allows it: each one of its own would be a mapping
-/// of its own, of which a process has 65530.
+/// watch() extends ranges to multiples of this size if it can.  A watched range is a mapping of its own in the kernel,
+/// and a process can have 65530 mappings.
 constexpr std::uintptr_t kBlock = std::uintptr_t{2} << 20;
 
 class Userfaultfd final : public Monitor {
@@ -60,9 +60,9 @@ class Userfaultfd final : public Monitor {
 
   static Userfaultfd* instance_;
 
-  std::mutex mutex_;  // opening
+  std::mutex mutex_;  // held while the descriptor is opened, and during a fork
   std::atomic<int> fd_{-1};
-  std::atomic<bool> handling_{false};  // events that were read may not have been reported yet
+  std::atomic<bool> handling_{false};  // true: some events that were read may not be reported yet
 };
 
 Userfaultfd* Userfaultfd::instance_ = nullptr;
@@ -89,7 +89,7 @@ Result<void> Userfaultfd::open_locked() noexcept {
     return Error{Errc::not_supported, why, "userfaultfd: events and mappings of any kind need Linux 6.7"};
   }
   fd_.store(fd, std::memory_order_release);
-  // The program's signal handlers do not run there: they may unmap memory, which would wait for this thread.
+  // The reader blocks all signals: a handler of the program could unmap memory, and so wait for the reader itself.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -102,12 +102,13 @@ Result<void> Userfaultfd::open_locked() noexcept {
     ::close(fd);
     return Error{Errc::no_memory, why, "userfaultfd: pthread_create"};
   }
-  ::pthread_detach(reader);  // it lives as long as the process
+  ::pthread_detach(reader);  // it runs until the process ends
   detail::wait_for_reports.store(settle, std::memory_order_seq_cst);
   return {};
 }
 
-/// Nothing is watched in a child, and it has no reader; the parent's descriptor is of the parent's memory.
+/// Closes the descriptor in the child of a fork: it watches the parent's memory, and the child has no reader.  The next
+/// watch() opens a new one.
 void Userfaultfd::start_anew_in_child() noexcept {
   detail::wait_for_reports.store(nullptr, std::memory_order_relaxed);
   instance_->handling_.store(false, std::memory_order_relaxed);
@@ -120,7 +121,7 @@ Result<void> Userfaultfd::watch(Range range) noexcept {
     const std::lock_guard lock{mutex_};
     if (fd_.load(std::memory_order_relaxed) < 0) OPAL_TRY(open_locked());
   }
-  // The kernel has no event for shmdt().
+  // Refuse System V segments: the kernel has no event for shmdt().
   ProcessMaps maps;
   for (MapsEntry entry; maps.next(entry) && entry.range.begin < range.end;) {
     if (entry.range.overlaps(range) && entry.name.starts_with("/SYSV")) {
@@ -130,11 +131,11 @@ Result<void> Userfaultfd::watch(Range range) noexcept {
   const Range pages = Range::pages(range.begin, range.size());
   const Range blocks{pages.begin & ~(kBlock - 1), (pages.end + kBlock - 1) & ~(kBlock - 1)};
   if (watch_exactly(blocks)) return {};
-  return watch_exactly(pages);  // there is something in the neighbourhood that cannot be watched
+  return watch_exactly(pages);  // some other memory of the blocks cannot be watched
 }
 
 Result<void> Userfaultfd::watch_exactly(Range range) const noexcept {
-  // Nothing is ever write-protected: it is the mode that all kinds of memory have.
+  // MODE_WP because all kinds of memory support it.  Nothing is ever write-protected.
   uffdio_register request{
       .range = {.start = range.begin, .len = range.size()}, .mode = UFFDIO_REGISTER_MODE_WP, .ioctls = 0};
   const long answer = raw_syscall(SYS_ioctl, fd_.load(std::memory_order_relaxed), static_cast<long>(UFFDIO_REGISTER),
@@ -144,8 +145,8 @@ Result<void> Userfaultfd::watch_exactly(Range range) const noexcept {
                range.begin};
 }
 
-/// True while a call that took memory away waits until its event is read.  The kernel looks at that before it looks at
-/// the request, which is nonsense.
+/// True while a call that released memory waits until its event is read.  The kernel then returns EAGAIN before it
+/// checks the request, which is invalid on purpose.
 bool Userfaultfd::calls_wait() const noexcept {
   uffdio_writeprotect nonsense{};
   nonsense.mode = ~std::uint64_t{0};
@@ -167,7 +168,7 @@ void Userfaultfd::report(const uffd_msg& event) const noexcept {
   }
 }
 
-/// Allocates nothing and unmaps nothing: it would wait for itself.
+/// The reader thread.  It allocates and unmaps nothing, because it would wait for itself.
 void* Userfaultfd::read_events(void* monitor) noexcept {
   auto& self = *static_cast<Userfaultfd*>(monitor);
   const int fd = self.fd_.load(std::memory_order_relaxed);
@@ -175,7 +176,7 @@ void* Userfaultfd::read_events(void* monitor) noexcept {
   for (;;) {
     pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
     raw_syscall(SYS_poll, reinterpret_cast<long>(&ready), 1, -1);
-    self.handling_.store(true, std::memory_order_seq_cst);  // before the calls that wait are let go
+    self.handling_.store(true, std::memory_order_seq_cst);  // before a read lets the waiting calls continue
     for (;;) {
       const long got = raw_syscall(SYS_read, fd, reinterpret_cast<long>(events.data()), sizeof events);
       if (got <= 0) break;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The monitor that replaces system calls inside libc.  Not symbols, because libc calls itself without them (free() ->
-// munmap), and not function entries, because other libraries replace those: the call itself gives way, so every call
-// through libc is seen, whatever stands before.  Patched while there is one thread: none can be in the middle.
+// The monitor `patcher`: it replaces the system call instructions inside libc by jumps to trampolines.  It does not
+// replace symbols, because libc calls its own functions without them (free() -> munmap), nor function entries, because
+// other libraries patch those.  So it detects every call through libc, whatever hooks precede it.  It patches while the
+// process has one thread, so that no thread executes the code that changes.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ bool single_threaded() noexcept {
   return ::stat("/proc/self/task", &status) == 0 && status.st_nlink == 3;
 }
 
-/// Trampolines lead here for ever: this library must not be unloaded.
+/// Prevents that this library is unloaded: trampolines call it until the process ends.
 Result<void> stay_loaded() noexcept {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&opal_memory_syscall_entry), &info) == 0 ||
@@ -34,7 +35,7 @@ Result<void> stay_loaded() noexcept {
   return {};
 }
 
-/// Writes the jumps into one run of code, which is writable for that moment only.
+/// Writes the jumps into one segment of code, and makes it writable for this time only.
 Result<void> write_jumps(std::span<std::byte> code, std::span<const Patch> patches) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(code.data()) & ~std::uintptr_t{4095};
   const auto end = align_up(reinterpret_cast<std::uintptr_t>(code.data() + code.size()), 4096);
@@ -70,7 +71,7 @@ class Patcher final : public Monitor {
                    "patcher: there are several threads already; start it earlier (open a Context, or MPI_Init, first)"};
     }
     if (::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr) {
-      // Its threads unmap memory after it has forgotten them: then no lock of ours may be taken.
+      // Its threads still unmap memory after ThreadSanitizer has freed their state, and then cannot take a lock.
       return Error{Errc::not_supported, 0, "patcher: not under ThreadSanitizer; use userfaultfd or explicit"};
     }
     OPAL_TRY(stay_loaded());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machines whose code the patcher cannot read and write.
+// make_patcher() for processors other than x86-64, for which the patcher is not implemented.
 #include "opal/memory/events/monitor.hpp"
 
 namespace opal::memory {

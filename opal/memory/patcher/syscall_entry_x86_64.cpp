@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where trampolines arrive.  A system call keeps every register but rax, rcx and r11, and compilers rely on it also for
-// vector registers; C++ keeps none of those.  So everything is saved around the C++ part, as the dynamic loader does
-// when it resolves a symbol.
+// The code that trampolines call.  A system call preserves all registers but rax, rcx and r11, and compilers rely on
+// this also for vector registers, which a C++ function does not preserve.  So it saves all registers around the call of
+// C++, as the dynamic loader does when it resolves a symbol.
 #include <cpuid.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 #include "opal/memory/address_space/mapping_calls.hpp"
 #include "opal/memory/patcher/trampolines.hpp"
 
-// Read by the assembly below.  Zero mask: no XSAVE here, FXSAVE knows everything there is.
+// Used by the assembly below.  size: bytes of the save area.  mask: the state components for XSAVE; 0: the processor
+// has no XSAVE, and FXSAVE saves all vector registers.
 extern "C" {
 __attribute__((visibility("hidden"))) std::uint64_t opal_memory_save_size = 512;
 __attribute__((visibility("hidden"))) std::uint32_t opal_memory_save_mask = 0;
@@ -19,7 +20,8 @@ __attribute__((visibility("hidden"))) long opal_memory_system_call(const opal::m
 
 long opal_memory_system_call(const opal::memory::SystemCall* call) noexcept { return opal::memory::perform(*call); }
 
-// On entry: the registers of a system call, its number in rax.  Builds a SystemCall on the stack, highest field first.
+// On entry the registers are those of a system call, with the number in rax.  The pushes build a SystemCall on the
+// stack, last member first.
 asm(R"(
     .pushsection .text
     .p2align 4
@@ -93,7 +95,8 @@ void prepare_syscall_entry() noexcept {
   static_assert(sizeof(SystemCall) == 56, "the assembly pushes it");
   constexpr std::uint32_t kOsXsave = 1U << 27;
   constexpr std::uint32_t kLeaf = 0xd;
-  // x87, SSE, AVX, AVX-512.  Tile registers (8 KB) are unused between libc and the kernel; PKRU is a right, not data.
+  // x87, SSE, AVX, AVX-512.  Not tile registers (8 KB), which libc does not use around a system call, and not PKRU,
+  // which contains access rights, not data.
   constexpr std::uint32_t kWanted = 0xe7;
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsXsave) == 0) return;

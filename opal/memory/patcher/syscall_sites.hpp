@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/patcher/syscall_sites.hpp — finds the places in loaded machine code that make the system calls of
-// mapping_calls.hpp. A place is "mov $number,%eax" followed by "syscall", with at most register moves between; and the
-// one in libc's syscall(), where the number is in a register.  Nothing else is taken for one.  Compilers put the two
-// instructions side by side because the number is an operand of the system call.  Threads: code is only read.
+// opal/memory/patcher/syscall_sites.hpp — finds the sites in loaded machine code that make the system calls of
+// mapping_calls.hpp.  A site is "mov $number,%eax" followed by "syscall", with at most four moves between registers in
+// between, or the "syscall" of libc's syscall(), where the number is in a register.  Other code is not recognised.
+// Compilers keep the two instructions together because the number is an operand of the inline assembly.
+// Threads: safe from any thread; the code is only read.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -16,27 +17,27 @@
 namespace opal::memory {
 
 struct SyscallSite {
-  static constexpr std::size_t kReplaced = 5;  ///< bytes of the first instruction, which gives way to a jump
+  static constexpr std::size_t kReplaced = 5;  ///< bytes of the first instruction, which a jump replaces
   static constexpr std::int32_t kAnyNumber = -1;
 
-  std::byte* start = nullptr;         ///< of that instruction
-  std::byte* next = nullptr;          ///< where execution goes on after the call
-  std::int32_t number = 0;            ///< or kAnyNumber: it is in eax
-  std::array<std::byte, 16> moves{};  ///< instructions between, which mean the same anywhere
-  std::size_t moves_size = 0;
+  std::byte* start = nullptr;         ///< the first instruction
+  std::byte* next = nullptr;          ///< the instruction after "syscall"
+  std::int32_t number = 0;            ///< of the system call; kAnyNumber: eax has it at run time
+  std::array<std::byte, 16> moves{};  ///< instructions that the trampoline executes first; position-independent
+  std::size_t moves_size = 0;         ///< bytes of `moves` in use
 };
 
-/// A loaded object whose code is searched.
+/// A loaded shared object or program.
 struct CodeObject {
-  std::string_view name;
-  std::vector<std::span<std::byte>> code;
+  std::string_view name;                   ///< file name; empty for the program
+  std::vector<std::span<std::byte>> code;  ///< its executable segments
 };
 
-/// Sites in one run of machine code.
+/// Appends the sites in `code`, a segment of machine code, to `sites`.
 OPAL_EXPORT void find_syscall_sites(std::span<std::byte> code, std::vector<SyscallSite>& sites);
 
-/// The objects that make such calls on behalf of programs: the C library, the dynamic loader (dlclose unmaps through a
-/// copy of its own), sanitizers, whose allocators do not go through libc, and UCX's hooks, whose brk does not.
+/// The loaded objects to patch: the C library, the dynamic loader (dlclose unmaps with system calls of its own),
+/// sanitizers (their allocators bypass libc), and UCX's hooks (their brk bypasses libc).
 std::vector<CodeObject> objects_to_watch();
 
 }  // namespace opal::memory

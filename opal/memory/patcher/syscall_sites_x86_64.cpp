@@ -15,12 +15,12 @@ constexpr std::byte operator""_b(unsigned long long value) noexcept { return sta
 
 constexpr std::array kSyscall{0x0f_b, 0x05_b};
 constexpr std::byte kMovEax = 0xb8_b;
-// mov 0x8(%rsp),%r9: the last thing before the system call in libc's syscall()
+// mov 0x8(%rsp),%r9: the instruction before "syscall" in libc's syscall()
 constexpr std::array kLoadR9{0x4c_b, 0x8b_b, 0x4c_b, 0x24_b, 0x08_b};
 constexpr std::size_t kMoveSize = 3;  // REX.W mov between registers
 constexpr std::size_t kMostMoves = 4;
 
-/// A 64-bit move between registers that does not touch rax: the same wherever it stands.
+/// True for a 64-bit move between registers whose target is not rax.  It is position-independent.
 bool is_register_move(const std::byte* at) noexcept {
   const auto rex = std::to_integer<unsigned>(at[0]);
   const auto opcode = std::to_integer<unsigned>(at[1]);
@@ -30,7 +30,7 @@ bool is_register_move(const std::byte* at) noexcept {
   return field != 0;
 }
 
-/// The site that ends with the system call at `call`, if there is one that we know.
+/// Sets `site` to the site that ends with the "syscall" at `call`; false if the code before it is not recognised.
 bool site_before(const std::byte* begin, std::byte* call, SyscallSite& site) noexcept {
   site = {};
   site.next = call + kSyscall.size();
@@ -64,7 +64,7 @@ bool site_before(const std::byte* begin, std::byte* call, SyscallSite& site) noe
 
 constexpr std::string_view kObjects[] = {"libc.so", "ld-linux", "libpthread.so", "libucm.so"};
 
-/// The object that defines a sanitizer's entry point, also when that is the program itself.
+/// Adds the base address of the object, library or program, that defines `symbol`, an entry point of a sanitizer.
 void add_base_of(const char* symbol, std::vector<const void*>& bases) {
   Dl_info info{};
   void* const address = ::dlsym(RTLD_DEFAULT, symbol);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/patcher/trampolines.hpp — executable memory near a code object, with one small piece of code per
-// system-call site: it hands the call to mapping_calls.hpp and goes on behind the site.  Registers, flags of the vector
-// unit and the red zone are as the kernel would have left them.  While there is no listener it makes the system call
-// itself. Never freed: some thread may be in there as long as the process lives.
+// opal/memory/patcher/trampolines.hpp — trampolines: one piece of code per system-call site, in executable memory near
+// the code object.  It calls perform() of mapping_calls.hpp and jumps to the instruction after the site.  Registers,
+// vector state and red zone are as after the system call itself.  While events.hpp has no listener, and no MappingTable
+// is followed, it makes the system call itself.  Trampolines are never freed: a thread may be executing one at any
+// time.
 #pragma once
 #include <span>
 
@@ -12,20 +13,21 @@
 
 namespace opal::memory {
 
-/// What the five bytes at a site become: a jump to its trampoline.
+/// The jump to a trampoline, to be written over the first five bytes of a site.
 struct Patch {
-  std::byte* where = nullptr;
+  std::byte* where = nullptr;  ///< SyscallSite::start
   std::array<std::byte, SyscallSite::kReplaced> bytes{};
 };
 
-/// Writes trampolines for the sites of one object.  Errors: no_space (no free addresses within 2 GB of it), permission
-/// (this system refuses to make new memory executable).
+/// Writes the trampolines for `sites` of `object`; the caller applies the patches.  Errors: no_space (no free addresses
+/// within 1 GiB of the object), permission (the system refuses to make new memory executable).
 OPAL_EXPORT Result<std::vector<Patch>> make_trampolines(const CodeObject& object, std::span<const SyscallSite> sites);
 
-/// Finds out what this processor has to save.  Before the first trampoline is reachable.
+/// Determines which vector registers the processor has.  Call it before the first patch is applied.
 OPAL_EXPORT void prepare_syscall_entry() noexcept;
 
 }  // namespace opal::memory
 
-/// The way from a trampoline, which has a system call's registers, into C++ and back; not a function of C++.
+/// The assembly code that trampolines call: it saves the registers, calls perform() and restores them.  Not callable
+/// from C++: its arguments are the registers of a system call.
 extern "C" __attribute__((visibility("hidden"))) void opal_memory_syscall_entry();

@@ -14,9 +14,10 @@
 namespace opal::memory {
 namespace {
 
-constexpr std::size_t kMostBytes = 128;  // of one trampoline
+constexpr std::size_t kMostBytes = 128;  // an upper bound of the size of one trampoline
 
-/// Watched numbers as bits for the "bt" instruction; others are below kNumbers or go straight to the kernel.
+/// A bit per system call number below kNumbers, 1 if it is watched, for the "bt" instruction.  Larger numbers are not
+/// watched.
 constexpr std::uint32_t kNumbers = 512;
 const std::uint32_t* watched_bits() noexcept {
   static const std::array<std::uint32_t, kNumbers / 32> bits = [] {
@@ -39,7 +40,7 @@ class Code {
   }
   void copy(std::span<const std::byte> code) noexcept { at_ = std::copy(code.begin(), code.end(), at_); }
   void imm32(std::int32_t value) noexcept { put(value); }
-  void load_r11(const void* address) noexcept {  // movabs $address,%r11: the system call destroys r11 anyway
+  void load_r11(const void* address) noexcept {  // movabs $address,%r11; a system call need not preserve r11
     bytes({0x49, 0xbb});
     put(reinterpret_cast<std::uint64_t>(address));
   }
@@ -47,7 +48,7 @@ class Code {
     bytes({0xe9});
     put(static_cast<std::int32_t>(target - (at_ + sizeof(std::int32_t))));
   }
-  /// A short forward jump whose target is not known yet; land() gives it one.
+  /// A short forward jump; land() with the result sets its target to here().
   std::byte* branch(unsigned opcode) noexcept {
     bytes({opcode, 0});
     return at_;
@@ -80,12 +81,12 @@ void write_trampoline(Code& code, const SyscallSite& site) noexcept {
   code.load_r11(&detail::interested);
   code.bytes({0x41, 0x83, 0x3b, 0x00});  // cmpl $0,(%r11); je
   std::byte* const no_listener = code.branch(0x74);
-  code.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp),%rsp: the red zone is the caller's
+  code.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp),%rsp: keep the red zone of the interrupted function
   code.load_r11(reinterpret_cast<const void*>(&opal_memory_syscall_entry));
   code.bytes({0x41, 0xff, 0xd3});                                // call *%r11
   code.bytes({0x48, 0x8d, 0xa4, 0x24, 0x80, 0x00, 0x00, 0x00});  // lea 128(%rsp),%rsp
   code.jump(site.next);
-  // vfork and clone may pass here: nothing of the trampoline is on the stack.
+  // vfork and clone may take this path: the trampoline has nothing on the stack.
   for (std::byte* branch : not_watched) {
     if (branch != nullptr) code.land(branch);
   }
@@ -94,7 +95,7 @@ void write_trampoline(Code& code, const SyscallSite& site) noexcept {
   code.jump(site.next);
 }
 
-/// Memory whose every byte can jump to every byte of `code` and back.
+/// Maps `size` bytes within 1 GiB of `code`, so that 32-bit relative jumps reach from either to the other.
 Result<std::byte*> memory_near(std::span<const std::span<std::byte>> code, std::size_t size) {
   constexpr std::uintptr_t kStep = 1U << 20;
   constexpr std::uintptr_t kReach = 1U << 30;
@@ -111,7 +112,7 @@ Result<std::byte*> memory_near(std::span<const std::span<std::byte>> code, std::
       void* const at = ::mmap(reinterpret_cast<void*>(hint), size, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
       if (at == reinterpret_cast<void*>(hint)) return static_cast<std::byte*>(at);
-      if (at != MAP_FAILED) ::munmap(at, size);  // an old kernel took the address for a hint only
+      if (at != MAP_FAILED) ::munmap(at, size);  // kernels before 4.17 use the address as a hint
     }
   }
   return Error{Errc::no_space, 0, "patcher: no free addresses near the C library", size};

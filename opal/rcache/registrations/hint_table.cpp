@@ -28,17 +28,17 @@ void HintTable::put(std::uintptr_t key, Registration& registration) noexcept {
     if (old == word) return;
     if (place == nullptr && old == 0) place = &slot;
   }
-  // None is asked whether it still serves: of a full line each answer could be a miss to memory.
+  // It does not test whether the registrations of a full line still serve: each test could miss the caches.
   if (place == nullptr) place = &words[victim_++ % words.size()];
   place->store(word, std::memory_order_release);
 }
 
 std::size_t HintTable::wanted(std::size_t registrations) const noexcept {
   constexpr std::size_t kFirst = 64;  // lines: 4 KiB
-  constexpr std::size_t kGrowth = 2;  // all is forgotten at each step, but in a larger table each line is a miss
+  constexpr std::size_t kGrowth = 2;  // each step loses all hints, but a larger table causes more cache misses
   const std::size_t now = owned_ != nullptr ? owned_->mask + 1 : 0;
   if (now == 0) return kFirst;
-  return registrations > 2 * now ? now * kGrowth : 0;  // a quarter full
+  return registrations > 2 * now ? now * kGrowth : 0;  // grow when more than a quarter of the words is needed
 }
 
 std::unique_ptr<HintTable::Lines> HintTable::make(std::size_t lines) noexcept {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/hint_table.hpp — from the begin of a request to registrations that may serve it: hash lines
-// of one cache line each, read without a lock.  Forgets and remembers wrongly as it likes: a hint says where to search,
-// and its user checks the registration.  A request is looked for under its exact begin, its page and its 2 MiB block;
-// under the latter two stand only registrations that contain all of the page or block.
-// Owns: its lines; those it outgrew stay until the end, since some reader may still use them.
-// Threads: find() from any; everything else under the cache's lock, but for make().
+// opal/rcache/registrations/hint_table.hpp — a hash table from the begin of a request to registrations that may serve
+// it.  Readers take no lock.  An entry is only a hint: it may be overwritten at any time, and may name a registration
+// that serves other memory meanwhile, so the reader checks the registration.
+// The keys of a request are its begin, its 4 KiB page and its 2 MiB block.  The latter two lead only to registrations
+// that contain the whole page or block.
+// Owns: its lines.  Replaced lines are kept until the destructor, because a reader may still use them.
+// Threads: find() and make() from any thread; all other functions under the cache's lock.
 #pragma once
 #include <array>
 #include <atomic>
@@ -23,7 +24,7 @@ class HintTable {
   HintTable(const HintTable&) = delete;
   HintTable& operator=(const HintTable&) = delete;
 
-  /// The first hint for `begin` that `serves(Registration&)` accepts; null when there is none.
+  /// The first hint for `begin` for which `serves(Registration&)` returns true; null if there is none.
   template <class Serves>
   Registration* find(std::uintptr_t begin, Serves serves) const noexcept {
     const Lines* const now = lines_.load(std::memory_order_acquire);
@@ -39,10 +40,11 @@ class HintTable {
     return nullptr;
   }
 
-  /// Remembers that `registration` served a request that begins at `begin`.
+  /// Adds hints to `registration`, which serves a request that begins at `begin`.
   void remember(std::uintptr_t begin, Registration& registration) noexcept;
 
-  /// Lines in rows, each of 8 words: 48 bits of address, 16 bits of the key's hash.
+  /// An array of hash lines.  A line is one cache line of 8 words; a word has 16 bits of the key's hash, its tag, and
+  /// 48 bits of the registration's address.
   struct Lines {
     struct alignas(kCacheLine) Line {
       std::array<std::atomic<std::uint64_t>, 8> words;
@@ -50,16 +52,16 @@ class HintTable {
     explicit Lines(LargeArray<Line> memory, std::size_t lines) noexcept : mask(lines - 1), rows(std::move(memory)) {}
     const std::size_t mask;
     const LargeArray<Line> rows;
-    std::unique_ptr<Lines> before{};
+    std::unique_ptr<Lines> before{};  // older replaced lines
   };
 
-  /// The number of lines that suits `registrations`; 0 when those at hand do.
+  /// The number of lines to grow to for this number of registrations; 0: the present lines suffice.
   [[nodiscard]] std::size_t wanted(std::size_t registrations) const noexcept;
-  /// Empty lines; null when memory is short.  Without the lock.
+  /// Allocates empty lines, a power of two; null if memory is short.  Call it without the lock.
   static std::unique_ptr<Lines> make(std::size_t lines) noexcept;
-  /// Starts over with `lines`.
+  /// Replaces the lines by `lines`; all hints are lost.
   void take(std::unique_ptr<Lines> lines) noexcept;
-  /// Forgets everything without looking at it.
+  /// Drops all hints without an access to the lines.
   void abandon() noexcept;
 
  private:
@@ -71,7 +73,7 @@ class HintTable {
     return mixed ^ (mixed >> 32);
   }
   static std::uint64_t tag(std::uint64_t hash) noexcept { return hash >> kTagShift; }
-  /// Where in its line a key is looked for first: most stand there, which the branch predictor can tell.
+  /// The word of the line at which the search for a key begins.  Most keys are found there, so the branch is predicted.
   static std::size_t first(std::uint64_t hash) noexcept { return hash >> 40; }
   static Registration* address(std::uint64_t word) noexcept {
     return reinterpret_cast<Registration*>(static_cast<std::uintptr_t>(word << 16 >> 16));  // NOLINT
@@ -90,11 +92,11 @@ class HintTable {
   }
   void put(std::uintptr_t key, Registration& registration) noexcept;
 
-  std::atomic<Lines*> lines_{nullptr};     // none yet: a cache that never held anything costs nothing
-  std::atomic<std::uintptr_t> blocks_{0};  // sizes of blocks that something stands under
-  std::unique_ptr<Lines> owned_;           // what lines_ shows
-  std::unique_ptr<Lines> outgrown_;        // a reader may still be in there
-  std::uint32_t victim_ = 0;               // the next word of a full line to overwrite
+  std::atomic<Lines*> lines_{nullptr};     // owned_ for readers; null until the first registration
+  std::atomic<std::uintptr_t> blocks_{0};  // the sizes of kBlocks for which there are hints, ORed
+  std::unique_ptr<Lines> owned_;           // the present lines
+  std::unique_ptr<Lines> outgrown_;        // list of replaced lines, which a reader may still use
+  std::uint32_t victim_ = 0;               // modulo 8: the word to overwrite in the next full line
 };
 
 }  // namespace opal::rcache

@@ -6,7 +6,7 @@
 namespace opal::rcache {
 namespace {
 
-/// Scatters identities over all 64 bits (the finaliser of splitmix64).
+/// A hash of an identity (the finaliser of splitmix64).
 std::uint64_t scatter(std::uint64_t x) noexcept {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
@@ -30,7 +30,7 @@ void IntervalIndex::update(Registration& node) noexcept {
   node.subtree_end_ = end;
 }
 
-/// Divides `tree` into what comes before `at` and what comes after it.
+/// Splits `tree` into the nodes before `at` and those after it.
 void IntervalIndex::split(Registration* tree, const Registration& at, Registration*& low,
                           Registration*& high) noexcept {
   if (tree == nullptr) {
@@ -47,7 +47,7 @@ void IntervalIndex::split(Registration* tree, const Registration& at, Registrati
   update(*tree);
 }
 
-/// One tree of two, all of `low` being before all of `high`.
+/// Joins two trees.  Requires: all nodes of `low` are before all nodes of `high`.
 Registration* IntervalIndex::join(Registration* low, Registration* high) noexcept {
   if (low == nullptr || high == nullptr) return low != nullptr ? low : high;
   if (outranks(*low, *high)) {
@@ -68,7 +68,7 @@ Registration* IntervalIndex::inserted(Registration* tree, Registration& fresh) n
   }
   auto& side = before(fresh, *tree) ? tree->left_ : tree->right_;
   side = inserted(side, fresh);
-  tree->subtree_end_ = std::max(tree->subtree_end_, fresh.end());  // without a look at the other side
+  tree->subtree_end_ = std::max(tree->subtree_end_, fresh.end());  // as update(), without an access to the other child
   return tree;
 }
 
@@ -76,7 +76,7 @@ Registration* IntervalIndex::erased(Registration* tree, Registration& gone) noex
   if (tree == &gone) return join(gone.left_, gone.right_);
   auto& side = before(gone, *tree) ? tree->left_ : tree->right_;
   side = erased(side, gone);
-  if (tree->subtree_end_ == gone.end()) update(*tree);  // else another one ends there
+  if (tree->subtree_end_ == gone.end()) update(*tree);  // else another node determines subtree_end_
   return tree;
 }
 
@@ -109,8 +109,8 @@ Registration* IntervalIndex::find(Registration* node, std::uintptr_t begin, std:
 Registration* IntervalIndex::find_overlapping(std::uintptr_t begin, std::uintptr_t end) const noexcept {
   Registration* node = root_;
   while (node != nullptr && (node->begin() >= end || node->end() <= begin)) {
-    // If something on the left ends after `begin` yet does not overlap, it begins at or after `end`, and so does
-    // everything on the right: looking left is enough.
+    // A left node that ends after `begin` either overlaps, or begins at or after `end`.  In the latter case all nodes
+    // on the right begin there, too.  So the left side suffices.
     const bool left = node->left_ != nullptr && node->left_->subtree_end_ > begin;
     node = left ? node->left_ : node->right_;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/interval_index.hpp — finds registrations by range: which contain it, which overlap it.
-// A treap ordered by first byte whose nodes know the largest end below them.  The nodes are the registrations
-// themselves, so nothing here allocates or fails.  Depth is logarithmic because priorities are hashed identities.
-// Owns: nothing.  Threads: none of its own, the cache locks.
+// opal/rcache/registrations/interval_index.hpp — finds the registrations that contain or overlap a range.
+// A treap ordered by begin; each node has the largest end of its subtree.  The nodes are members of the registrations,
+// so nothing here allocates or fails.  Priorities are hashes of identities, so the expected depth is logarithmic.
+// Owns: nothing; a registration outlives its membership.  Threads: not safe; the cache locks.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,25 +15,25 @@ namespace opal::rcache {
 class OPAL_EXPORT IntervalIndex {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] Registration* any() const noexcept { return root_; }  ///< some registration; null when empty
+  [[nodiscard]] Registration* any() const noexcept { return root_; }  ///< any member; null if empty
 
-  void insert(Registration& registration) noexcept;
-  void erase(Registration& registration) noexcept;  ///< `registration` must be in the index
+  void insert(Registration& registration) noexcept;  ///< requires: it is in no index
+  void erase(Registration& registration) noexcept;   ///< requires: it is in this index
 
-  /// A registration that contains [begin, end) and allows `access`, or null.  Logarithmic, unless registrations that
-  /// contain the range lack the rights: those are looked at one by one.
+  /// A registration that contains [begin, end) and allows `access`, or null.
+  /// Cost: logarithmic, plus one step for each registration that contains the range without the rights.
   [[nodiscard]] Registration* find_containing(std::uintptr_t begin, std::uintptr_t end, Access access) const noexcept {
     return find(root_, begin, end, access);
   }
 
-  /// visit(registration) for each that shares a byte with [begin, end) until it returns true; the index stays as it is.
-  /// Returns whether one did.
+  /// Calls visit(registration) for each one that shares a byte with [begin, end), until a call returns true.
+  /// Requires: visit() does not change the index.  Returns whether a call returned true.
   template <class Visit>
   bool any_overlapping(std::uintptr_t begin, std::uintptr_t end, Visit visit) const noexcept {
     return walk(root_, begin, end, visit);
   }
 
-  /// Forgets everything without looking at it.
+  /// Becomes empty without an access to the registrations.
   void abandon() noexcept {
     root_ = nullptr;
     size_ = 0;

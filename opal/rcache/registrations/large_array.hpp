@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/large_array.hpp — a fixed number of objects, in huge pages from 2 MiB on where the machine
-// has them: a cache of a million registrations touches a few of its hundred thousand pages at random, and each would
-// cost a walk of the page table. Owns its objects.  Threads: as any array.
+// opal/rcache/registrations/large_array.hpp — an array of fixed size, in transparent huge pages from 2 MiB on.
+// Reason: a cache of a million registrations accesses a hundred thousand small pages at random, and each access would
+// miss the TLB.  Owns its objects.  Threads: as any array.
 #pragma once
 #include <sys/mman.h>
 
@@ -22,7 +22,7 @@ struct FreeMemory {
 template <class T>
 using LargeArray = std::unique_ptr<T[], FreeMemory>;
 
-/// `count` value-initialised objects; null when memory is short.
+/// Allocates `count` value-initialised objects; null if memory is short.
 template <class T>
 LargeArray<T> make_large_array(std::size_t count) noexcept {
   static_assert(std::is_trivially_destructible_v<T> && std::is_nothrow_default_constructible_v<T>);
@@ -31,7 +31,7 @@ LargeArray<T> make_large_array(std::size_t count) noexcept {
   const std::size_t size = align_up(count * sizeof(T), alignment);
   void* const memory = std::aligned_alloc(alignment, size);
   if (memory == nullptr) return nullptr;
-  if (huge) (void)::madvise(memory, size, MADV_HUGEPAGE);  // small pages do, too
+  if (huge) (void)::madvise(memory, size, MADV_HUGEPAGE);  // if it fails, small pages are used
   auto* const objects = static_cast<T*>(memory);
   std::uninitialized_value_construct_n(objects, count);
   return LargeArray<T>{objects};

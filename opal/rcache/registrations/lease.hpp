@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/lease.hpp — a registration borrowed from its cache until the end of a scope.
-// While it exists the registration stays with the device.  It becomes invalid when all memory of the registration is
-// unmapped.  When a part is unmapped, that part is refused and the rest stays good.
-// Threads: one owner at a time; it may end on another thread than it began.
+// opal/rcache/registrations/lease.hpp — one use of a registration of a cache.  While a lease exists, the cache does not
+// deregister the memory.  The cache outlives the lease.
+// If all memory of the registration is unmapped meanwhile, the registration becomes invalid: Registration::valid().
+// If a part is unmapped, only this part becomes invalid.
+// Threads: one thread at a time; another thread than the one that made it may end it.
 #pragma once
 #include <utility>
 
@@ -36,13 +37,13 @@ class Lease {
   Registration& operator*() const noexcept { return *registration_; }
   explicit operator bool() const noexcept { return registration_ != nullptr; }
 
-  /// Gives the registration back; the pointer is dead after this.
+  /// Ends the lease; pointers to the registration are invalid afterwards.  It may deregister the memory.
   void reset() noexcept {
     if (registration_ != nullptr) give_back();
   }
 
-  /// reset(), if that needs no lock and cannot undo a registration now; else false, and nothing has happened.  What is
-  /// withdrawn at this very moment is undone by the next registration.
+  /// As reset(), if that needs neither the cache's lock nor a deregistration; else returns false and changes nothing.
+  /// If the cache withdraws the registration at the same time, the next miss of the cache deregisters it.
   OPAL_EXPORT bool end_at_once() noexcept;
 
  private:
@@ -53,7 +54,7 @@ class Lease {
 
   Cache* cache_ = nullptr;
   Registration* registration_ = nullptr;
-  PageHold* hold_ = nullptr;  // with policy page_refcount: the pages that it uses
+  PageHold* hold_ = nullptr;  // with policy page_refcount: the pages that this lease uses, owned by it
 };
 
 }  // namespace opal::rcache

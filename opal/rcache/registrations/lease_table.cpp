@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which table a thread has for which cache: a few quick places without constructor or destructor, which the hit path
-// reads, before a list that is gone through once per thread, cache and change of place.
+// The table of a thread for a cache.  A hit reads an array of four places (lease_table_places), indexed by the cache's
+// id.  If another cache has the place, the thread searches the list of all its tables and overwrites the place.
 #include "opal/rcache/registrations/lease_table.hpp"
 
 #include <algorithm>
@@ -13,14 +13,14 @@ constinit thread_local std::array<LeaseTablePlace, 4> lease_table_places{};
 
 namespace {
 
-constinit thread_local bool thread_ends = false;
+constinit thread_local bool thread_ends = false;  // true once the Directory of this thread is destroyed
 
 struct Entry {
   std::uint64_t cache_id;
   std::shared_ptr<LeaseTable> table;
 };
 
-/// All tables of a thread.
+/// All tables of a thread.  Its destructor, at the end of the thread, abandons them.
 struct Directory {
   Directory() = default;
   Directory(const Directory&) = delete;

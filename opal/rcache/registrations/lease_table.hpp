@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/lease_table.hpp — how many leases one thread took of each registration of one cache, so
-// that threads that share a registration share no cache line which they write. Written by its thread only; read by a
-// thread that withdraws a registration, under the cache's lock.  Such a reader adds up the slots of all tables and then
-// Registration::users_.  A lease given back by another thread, or one whose slot went to another registration, counts
-// in users_: only the sum means something. Why no lease is missed: add() publishes the lease and then its caller looks
-// whether the registration still serves; the withdrawing thread takes the service away, makes all threads fence
-// (asymmetric_fence.hpp) and then adds up: so either the caller sees that it serves no more, or the sum contains the
-// lease.  Slots only shrink from then on, and what leaves one without ending is in users_ before, which is read last:
-// the sum is never too small.
+// opal/rcache/registrations/lease_table.hpp — counts the leases that one thread took of each registration of one cache.
+// So threads that use the same registration write to no common cache line.
+// Writer: its thread only.  Readers: threads that hold the cache's lock; they add the slots of all tables, and last
+// Registration::users_.  users_ counts the leases that have no slot, and may be negative: it goes down when a lease
+// ends on a thread whose slot does not count it.  Only the sum is the number of leases.
+//
+// Why the sum misses no lease: the thread of a hit calls add() and then loads Registration::serving_.  The thread that
+// withdraws the registration clears serving_, makes all threads fence (asymmetric_fence.hpp), and then reads the sum.
+// So either the hit finds serving_ cleared, or the sum contains its lease.  After the fence slots only shrink.  A count
+// that moves from a slot to users_ is added to users_ first, and users_ is read last.  So the sum is never too small.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -26,13 +27,14 @@ class alignas(kCacheLine) LeaseTable {
  public:
   static constexpr std::size_t kSlots = 256;  // a power of two
 
-  /// The slot of a pool's registration number `n`: numbers in a row, or at any regular distance, spread evenly (Knuth,
-  /// TAOCP 3, 6.4: Fibonacci hashing).
+  /// The slot for registration number `n` of a pool.  Numbers at any constant distance spread evenly (Fibonacci
+  /// hashing: Knuth, TAOCP 3, 6.4).
   static constexpr std::uint32_t slot_of_number(std::size_t n) noexcept {
     return (static_cast<std::uint32_t>(n) * 2654435769U) >> (32 - std::countr_zero(kSlots));
   }
 
-  /// Counts one more lease.
+  /// Counts a new lease of this thread.  If the slot belongs to another registration, its count moves to that one's
+  /// users_.  The caller then checks that the registration still serves, and calls subtract() if not.
   void add(Registration& registration) noexcept {
     Slot& slot = slot_of(registration);
     std::uint64_t word = slot.word.load(std::memory_order_relaxed);
@@ -46,12 +48,13 @@ class alignas(kCacheLine) LeaseTable {
     }
     slot.word.store(word + 1, std::memory_order_release);
     asymmetric_fence::keep_order();
-    // Only now: see there.  The exchange is a fence that ThreadSanitizer understands.
+    // fast() must be read after the store: see asymmetric_fence.hpp.  ThreadSanitizer understands the exchange as a
+    // fence.
     if (!asymmetric_fence::fast()) [[unlikely]]
       slot.word.exchange(word + 1, std::memory_order_seq_cst);
   }
 
-  /// Counts one less, taken by whatever thread, and notes a use after `earliest`.
+  /// Counts the end of a lease on this thread; any thread may have taken it.  Records a use at a time after `earliest`.
   void subtract(Registration& registration, std::uint64_t earliest) noexcept {
     const std::uint64_t now = tick(earliest);
     Slot& slot = slot_of(registration);
@@ -65,7 +68,7 @@ class alignas(kCacheLine) LeaseTable {
     }
   }
 
-  /// The time of a use now, later than `earliest`.
+  /// Advances this table's clock beyond `earliest` and returns it: the time of a use now.
   std::uint64_t tick(std::uint64_t earliest) noexcept {
     const std::uint64_t now = std::max(clock(), earliest) + 1;
     clock_.store(now, std::memory_order_relaxed);
@@ -75,10 +78,11 @@ class alignas(kCacheLine) LeaseTable {
   void count_hit() noexcept { hits_.store(hits() + 1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t hits() const noexcept { return hits_.load(std::memory_order_relaxed); }
 
-  /// The time of this thread's last use.  Threads agree on the order of uses as far as the cache's clock is advanced.
+  /// The time of this thread's last use, a count.  Times of two threads are comparable only if the cache's clock was
+  /// advanced between the two uses.
   [[nodiscard]] std::uint64_t clock() const noexcept { return clock_.load(std::memory_order_relaxed); }
 
-  /// Adds what this table knows of the registration.  From any thread.
+  /// Adds this table's leases of the registration to `users`, and raises `last_use` to its last use here.  Any thread.
   void look_up(const Registration& registration, std::int64_t& users, std::uint64_t& last_use) const noexcept {
     const Slot& slot = slots_[registration.slot_];
     const std::uint64_t word = slot.word.load(std::memory_order_seq_cst);
@@ -87,15 +91,15 @@ class alignas(kCacheLine) LeaseTable {
     last_use = std::max(last_use, slot.last_use.load(std::memory_order_relaxed));
   }
 
-  // For the cache, under its lock.
-  std::shared_ptr<LeaseTable> next;     ///< of the same cache
-  std::atomic<bool> abandoned{false};   ///< its thread has ended: the next new thread takes it over, counts and all
-  std::atomic<bool> cache_gone{false};  ///< its thread may forget it
+  // For the cache.  It changes `next` under its lock.
+  std::shared_ptr<LeaseTable> next;  ///< the next table of the same cache
+  std::atomic<bool> abandoned{
+      false};  ///< its thread has ended: a new thread of the cache takes it over with its counts
+  std::atomic<bool> cache_gone{false};  ///< the cache was destroyed: its thread may drop the table
 
  private:
-  /// A registration's address above 16 bits of leases.
   struct Slot {
-    std::atomic<std::uint64_t> word{0};
+    std::atomic<std::uint64_t> word{0};  // address of a registration << 16 | number of leases
     std::atomic<std::uint64_t> last_use{0};
   };
   static constexpr std::uint64_t kMostCounted = 0xffff;
@@ -109,7 +113,7 @@ class alignas(kCacheLine) LeaseTable {
   }
   Slot& slot_of(const Registration& registration) noexcept { return slots_[registration.slot_]; }
 
-  /// Moves what the slot holds to its registration.
+  /// Moves the count and the last use of the slot, which contains `word`, to its registration.
   static void hand_over(Slot& slot, std::uint64_t word) noexcept {
     Registration& old = *owner(word);
     old.used_at(slot.last_use.load(std::memory_order_relaxed));
@@ -121,25 +125,25 @@ class alignas(kCacheLine) LeaseTable {
   std::array<Slot, kSlots> slots_;
 };
 
-/// A few of the calling thread's tables, without constructor or destructor: this is read on every hit.
+/// A small cache of the calling thread's tables, which each hit reads.  It has no constructor or destructor.
 struct LeaseTablePlace {
-  std::uint64_t cache_id = 0;  // 0: empty, no cache is called so
+  std::uint64_t cache_id = 0;  // 0: empty; no cache has this id
   LeaseTable* table = nullptr;
 };
-// Initial-exec: no call to find it, and the library's share of the static TLS block stays under 100 bytes.
+// Initial-exec: an access calls no function.  The library uses less than 100 bytes of the static TLS block.
 [[gnu::tls_model("initial-exec"),
   gnu::visibility("hidden")]] extern constinit thread_local std::array<LeaseTablePlace, 4>
     lease_table_places;
 LeaseTable* my_other_lease_table(std::uint64_t cache_id) noexcept;
 
-/// The calling thread's table for the cache called `cache_id`; null when it has none yet, or is about to end.
+/// The calling thread's table for the cache with this id.  Null if it has none yet, or if the thread is ending.
 inline LeaseTable* my_lease_table(std::uint64_t cache_id) noexcept {
   const LeaseTablePlace& place = lease_table_places[cache_id % lease_table_places.size()];
   return place.cache_id == cache_id ? place.table : my_other_lease_table(cache_id);
 }
 
-/// Makes `table` the calling thread's one.  Until the thread ends, which abandons the table.
-/// False when that is not possible any more or memory is short: then the thread goes without.
+/// Makes `table` the calling thread's table for the cache, until the end of the thread sets `abandoned`.
+/// False: the thread is ending or memory is short; it has no table.
 bool adopt_lease_table(std::uint64_t cache_id, const std::shared_ptr<LeaseTable>& table) noexcept;
 
 }  // namespace opal::rcache

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/registration_list.hpp — registrations in a row, linked through themselves: no operation
-// allocates. Owns: nothing.  Threads: none of its own, the cache locks.
+// opal/rcache/registrations/registration_list.hpp — an intrusive doubly linked list of registrations.
+// Owns: nothing.  Threads: not safe; the cache locks.
 #pragma once
 #include <cstddef>
 
@@ -32,10 +32,10 @@ class RegistrationList {
     first_ = &registration;
   }
 
-  /// The list that `registration` is in; null when it is in none.
+  /// The list that contains `registration`; null if none does.
   [[nodiscard]] static RegistrationList* of(const Registration& registration) noexcept { return registration.list_; }
 
-  /// `registration` must be in this list.
+  /// Requires: `registration` is in this list.
   void remove(Registration& registration) noexcept {
     (registration.previous_ != nullptr ? registration.previous_->next_ : first_) = registration.next_;
     (registration.next_ != nullptr ? registration.next_->previous_ : last_) = registration.previous_;
@@ -44,7 +44,7 @@ class RegistrationList {
     --size_;
   }
 
-  /// The first one, taken out; null when empty.
+  /// Removes and returns the first one; null if empty.
   Registration* pop_front() noexcept {
     Registration* const first = first_;
     if (first != nullptr) remove(*first);

@@ -11,7 +11,8 @@ namespace opal::rcache {
 std::size_t RegistrationPool::next_slab() const noexcept {
   constexpr std::size_t kFirst = 16;
   constexpr std::size_t kLargest = 1024;
-  // Beyond what a TLB reaches, slabs of a huge page: hits anywhere cost two thirds, but clearing one takes a while.
+  // From kMany objects on, which exceed the reach of a TLB, a slab is a huge page: random hits then take two thirds of
+  // the time.  Smaller caches do without, because clearing a huge page takes long.
   constexpr std::size_t kMany = std::size_t{1} << 16;
   constexpr std::size_t kHuge = kHugePage / sizeof(Registration) + 1;
   return size_ < kMany ? std::clamp(size_ / 2, kFirst, kLargest) : kHuge;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/registration_pool.hpp — Registration objects that never go back to the heap while their
-// cache lives, so that a reader that comes too late still finds a Registration. Owns: all of them.  Threads: under the
-// cache's lock, but for make_slab().
+// opal/rcache/registrations/registration_pool.hpp — allocates the Registration objects of a cache.  It frees none
+// before its destructor, so a thread with an old pointer still finds a Registration.  Owns: all of them.
+// Threads: under the cache's lock, but for make_slab().
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -26,26 +26,26 @@ class RegistrationPool {
     while (slabs_ != nullptr) slabs_ = std::move(slabs_->next);  // not by recursion
   }
 
-  /// Objects to add when there is no free one.
+  /// The number of objects to add if the pool is empty().
   [[nodiscard]] std::size_t next_slab() const noexcept;
-  /// Without the lock; null when memory is short.
+  /// Allocates `size` objects for add(); null if memory is short.  Call it without the lock.
   static std::unique_ptr<Slab> make_slab(std::size_t size) noexcept;
   void add(std::unique_ptr<Slab> slab) noexcept;
 
   [[nodiscard]] bool empty() const noexcept { return free_.empty(); }
-  /// A free object; the pool is not empty().
+  /// Removes and returns a free object.  Requires: not empty().
   Registration& take() noexcept { return *free_.pop_front(); }
   void give_back(Registration& registration) noexcept;
 
-  /// Where a walk over all objects is: they are never moved or freed, so it may let go of the lock in between, and then
-  /// misses only those that were added since.
+  /// The position of a walk over all objects, in any state.  Objects are never moved or freed, so the caller may
+  /// release the lock during a walk; the walk misses only objects that are added meanwhile.
   struct Walk {
     const Slab* slab = nullptr;
-    std::size_t next = 0;  // in the slab
+    std::size_t next = 0;  // index of the next object in the slab
     [[nodiscard]] bool ended() const noexcept { return slab == nullptr; }
   };
   [[nodiscard]] Walk begin_walk() const noexcept { return {slabs_.get()}; }
-  /// `visit(registration)` for the next `most` objects, whatever their state.
+  /// Calls `visit(registration)` for the next `most` objects.
   template <class Visit>
   static void go_on(Walk& walk, std::size_t most, Visit visit) noexcept {
     for (; most > 0 && !walk.ended(); --most) {
@@ -54,13 +54,13 @@ class RegistrationPool {
     }
   }
 
-  /// Keeps all objects as they are for ever, and hands out none of them again.
+  /// take() returns none of the present objects from now on; they stay as they are until the destructor.
   void abandon() noexcept { free_ = {}; }
 
  private:
   RegistrationList free_;
   std::unique_ptr<Slab> slabs_;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0;  // objects in all slabs
 };
 
 }  // namespace opal::rcache

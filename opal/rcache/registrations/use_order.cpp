@@ -6,9 +6,9 @@
 
 namespace opal::rcache {
 
-/// Merge sort by rank over the links of the list: no memory is needed.  What is in order already is one run (Knuth,
-/// TAOCP 3, 5.2.4: natural merging), and mostly all of it is: each was last used when it was registered.  `runs[k]`
-/// holds 2^k of those that were found, merged, or none.
+/// Merge sort by rank on the links of the list, without other memory.  A sorted part of the list is one run (natural
+/// merging: Knuth, TAOCP 3, 5.2.4).  Often the whole list is sorted, because each registration was last used when it
+/// was registered.  `runs[k]` is the merge of 2^k runs of the list, or null.
 void UseOrder::sort(RegistrationList& list) noexcept {
   const auto merge = [](Registration* a, Registration* b) noexcept {
     Registration* first = nullptr;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/use_order.hpp — registrations in the order of their last use, although a use only writes
-// down its time. Two lists: `ranked_`, sorted by the last use known when it was sorted, and `later_`, unsorted, each of
-// them used (or new) since.  Hence the front of `ranked_`, if it was not used since either, is the one used longest ago
-// of all; if it was, it goes to `later_`.  When `ranked_` is empty, what is idle in `later_` is sorted anew.  Every use
-// so makes at most one registration move once: logarithmic per use that is followed by an eviction, nothing without
-// evictions. Owns: nothing.  Threads: none of its own, the cache locks.
+// opal/rcache/registrations/use_order.hpp — finds the least recently used registration, although a use only records its
+// time.  `ranked_` is sorted by the last use at the time of sorting.  `later_` is unsorted: all were used, or added,
+// after that.  If the front of `ranked_` was not used since the sorting, it is the least recently used of all; else it
+// moves to `later_`.  When `ranked_` is empty, the idle ones of `later_` are sorted into it.
+// Cost: each use moves at most one registration once, so a use that an eviction follows costs a logarithmic time, and
+// uses without evictions cost nothing.  Owns: nothing.  Threads: not safe; the cache locks.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +17,21 @@ class UseOrder {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return ranked_.size() + later_.size(); }
 
-  /// Takes in one that is used now.
+  /// Adds a registration, which is in no list, as used now.
   void add(Registration& registration) noexcept { later_.push_back(registration); }
   static void remove(Registration& registration) noexcept { RegistrationList::of(registration)->remove(registration); }
 
-  /// The one that was used longest ago when they were sorted; null when they have to be sorted.
+  /// The least recently used one at the time of sorting; null: call rank().
   [[nodiscard]] Registration* front() const noexcept { return ranked_.front(); }
-  /// Whether the front has not been used since, its last use being `last_use`.
+  /// True if the front, whose last use is now `last_use`, was not used since the sorting.
   [[nodiscard]] static bool ranked_right(const Registration& front, std::uint64_t last_use) noexcept {
     return front.rank_ == last_use;
   }
-  /// The front turned out to be in use or to have been used since.
+  /// Moves the front to `later_`, because it is in use or was used since the sorting.
   void postpone_front() noexcept { later_.push_back(*ranked_.pop_front()); }
 
-  /// Sorts anew: `last_use_if_idle(registration, stamp)` returns false for those in use.  True when there is a front.
+  /// Sorts the idle ones of `later_` into `ranked_`.  `last_use_if_idle(registration, stamp)` returns false if the
+  /// registration is in use, and sets `stamp` to its last use.  Returns true if there is a front afterwards.
   template <class LastUse>
   bool rank(LastUse last_use_if_idle) noexcept {
     Registration* next = nullptr;
@@ -44,7 +45,7 @@ class UseOrder {
     return !ranked_.empty();
   }
 
-  /// Forgets all of them without looking at any.
+  /// Becomes empty without an access to the registrations.
   void abandon() noexcept { ranked_ = later_ = {}; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report for programs: one JSON object whose keys are stable.
+// The report as one JSON object.  Programs read it: keys are never renamed.
 #include <nlohmann/json.hpp>
 
 #include "opal/tools/info/report.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What one of a bare number is.
+/// The unit of a number without suffix.
 const char* unit_of(const config::VarInfo& variable) noexcept {
   switch (variable.type) {
     case config::Type::size: return "bytes";
@@ -73,7 +73,7 @@ std::string to_json(const Report& report, const Filter& filter) {
     const bool error = problem.severity == config::Problem::Severity::error;
     object["problems"].push_back({{"severity", error ? "error" : "warning"}, {"text", problem.text}});
   }
-  // A setting may hold any bytes; what is not UTF-8 is shown as the replacement character.
+  // A setting may contain any bytes; the replacement character stands for those that are not UTF-8.
   return object.dump(2, ' ', false, json::error_handler_t::replace) + '\n';
 }
 

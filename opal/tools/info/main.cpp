@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal-info: what this installation is, which transports it can use here, and every variable with its value and source.
+// opal-info: shows version and build options, usable transports, and all variables with their values and sources.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -34,10 +34,10 @@ struct Options {
   std::vector<std::string> names;
   std::vector<std::string> groups;
   std::vector<std::string> settings;
-  std::string level;  ///< empty: what suits the rest of the command line
+  std::string level;  ///< argument of --level; empty: shown_level() chooses
 };
 
-/// A request for a group, or by a program, lists all of it; the plain listing is an overview.
+/// The level of --level.  Default: developer with --all, --json or --group, else user.
 config::Level shown_level(const Options& options) {
   for (const config::Level level : {config::Level::user, config::Level::tuner, config::Level::developer}) {
     if (options.level == name(level)) return level;
@@ -48,7 +48,7 @@ config::Level shown_level(const Options& options) {
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-/// Where settings are read from, and the secret that processes without a launcher prove to each other.
+/// The paths of the settings files, and of the secret of processes that run without a launcher.
 std::string files_text() {
   std::string text = "Files of settings, the weaker one first\n";
   const auto line = [&](const std::string& path) {
@@ -62,7 +62,7 @@ std::string files_text() {
   return text;
 }
 
-/// Says what is wrong with the settings; true when one of them is an error.
+/// Prints the problems to stderr.  True if one of them is an error.
 bool print_problems(const std::vector<config::Problem>& problems) {
   bool any_error = false;
   for (const config::Problem& problem : problems) {

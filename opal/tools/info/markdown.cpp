@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/config.md: written by opal-info --markdown, compared by a test, so that it never differs from the code.
+// The text of docs/config.md, which opal-info --markdown writes.  A test compares the file with it.
 #include <fmt/format.h>
 
 #include <algorithm>

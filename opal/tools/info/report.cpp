@@ -8,7 +8,7 @@ namespace opal::tools::info {
 Report collect(const btl::Registry& registry, std::span<const config::GroupInfo* const> groups,
                const config::Store& store) {
   Report report{.build = build_info(), .gpu = {}, .transports = {}, .groups = {}, .problems = store.problems(groups)};
-  const Result<gpu::Config> gpu_config = store.load(gpu::kGroup);  // if it is bad, report.problems says so
+  const Result<gpu::Config> gpu_config = store.load(gpu::kGroup);  // report.problems contains its errors
   report.gpu = gpu::start(gpu_config ? *gpu_config : gpu::Config{});
   for (const btl::Component* component : registry.components()) {
     Transport transport{std::string{component->name}, std::string{component->summary}, component->exclusivity, {}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/tools/info/report.hpp — everything opal-info says, collected once and then shown as text, JSON or Markdown.
+// opal/tools/info/report.hpp — the data that opal-info prints, and its formats: text, JSON, Markdown.
 #pragma once
 #include <string>
 #include <string_view>
@@ -15,8 +15,8 @@ namespace opal::tools::info {
 struct Transport {
   std::string name;
   std::string summary;
-  std::uint32_t exclusivity;
-  std::string refused;  ///< why it cannot be used here; empty when it can
+  std::uint32_t exclusivity;  ///< btl::Component::exclusivity: higher is preferred
+  std::string refused;        ///< why it is not usable on this host; empty if it is usable
 };
 
 struct Group {
@@ -33,25 +33,25 @@ struct Report {
   std::vector<config::Problem> problems;
 };
 
-/// The groups of libopal_runtime and libmpi_abi as far as these are installed.  This tool must not depend on the
-/// libraries above libopal: it loads them for ever and asks each for its groups (config::kListGroupsSymbol).
+/// The groups of libopal_runtime and libmpi_abi, if these are installed.  opal-info does not link with libraries above
+/// libopal: it loads them, never unloads them, and calls their function config::kListGroupsSymbol.
 std::vector<const config::GroupInfo*> upper_groups();
 
-/// Asks every transport of `registry` whether it is usable, looks for the GPU driver, and asks `store` for the
-/// variables of `groups`.
+/// Tests whether each transport of `registry` is usable, starts the GPU driver, and lists the variables of `groups`
+/// with their values in `store`.
 Report collect(const btl::Registry& registry, std::span<const config::GroupInfo* const> groups,
                const config::Store& store);
 
-/// What of a report is shown.
+/// Selects groups and variables of a report.
 struct Filter {
-  std::vector<std::string> groups;            ///< names; none means all
-  config::Level level = config::Level::user;  ///< the most specialised variables shown
-  std::vector<std::string> names = {};        ///< variables; none means all of these levels
+  std::vector<std::string> groups;            ///< names of groups; empty: all
+  config::Level level = config::Level::user;  ///< shows variables up to this level; ignored if `names` is not empty
+  std::vector<std::string> names = {};        ///< names of variables; empty: all up to `level`
   [[nodiscard]] bool shows(const Group& group) const;
   [[nodiscard]] bool shows(const config::Listing& variable) const;
 };
 
-/// Version, build, transports and GPU memory as lines for people.
+/// Version, build options, transports and GPU driver as text.
 std::string overview_text(const Report& report);
 
 /// The variables that pass `filter`, a table per group.
@@ -60,7 +60,7 @@ std::string variables_text(const Report& report, const Filter& filter);
 /// All of the report, filtered, as one JSON object.
 std::string to_json(const Report& report, const Filter& filter);
 
-/// docs/config.md: every variable of every level with its default, independent of this machine and its settings.
+/// The text of docs/config.md: every variable with its default.  It depends on no setting and no host.
 std::string to_markdown(const Report& report);
 
 }  // namespace opal::tools::info

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report for people: aligned columns, one line per transport and per variable.
+// The report as text: aligned columns, one line per transport and per variable.
 #include <fmt/format.h>
 
 #include <algorithm>

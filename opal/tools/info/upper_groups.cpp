@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kLibraries{"libopal_runtime.so." OPAL_SOVERSION, "libmpi_abi.so.1"};
 
-/// Where they lie: beside libopal, in the build tree as after installation.
+/// The directory of libopal; the build tree and an installation have the libraries in the same one.
 std::filesystem::path library_directory() {
   Dl_info libopal;
   if (::dladdr(reinterpret_cast<const void*>(&build_info), &libopal) == 0) return {};
@@ -26,8 +26,8 @@ bool contains(const std::vector<const config::GroupInfo*>& groups, std::string_v
   return std::any_of(groups.begin(), groups.end(), [&](const auto* group) { return group->name() == name; });
 }
 
-/// By this program's run path; beside libopal where a tool that intercepts dlopen() (AddressSanitizer) does not pass it
-/// on.
+/// Loads a library by this program's run path, else from the directory of libopal.  AddressSanitizer intercepts
+/// dlopen(), and the run path is lost then.
 void* load(const char* library) {
   if (void* handle = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL)) return handle;
   return ::dlopen((library_directory() / library).c_str(), RTLD_LAZY | RTLD_LOCAL);
@@ -47,7 +47,7 @@ std::vector<const config::GroupInfo*> upper_groups() {
     if (list == nullptr) continue;
     std::size_t count = 0;
     const config::GroupInfo* const* const found = list(&count);
-    // dlsym also looks into what the library depends on, so a group may come twice.
+    // dlsym() also searches the dependencies of the library, so a group may be found twice.
     for (std::size_t i = 0; i < count; ++i) {
       if (!contains(groups, found[i]->name())) groups.push_back(found[i]);
     }
