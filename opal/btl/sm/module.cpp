@@ -34,7 +34,7 @@ Result<void> check(const Config& config) {
     return Error{Errc::invalid_argument, 0, "btl_sm_max_send must be above the size of a small fragment",
                  config.small_fragment.bytes};
   }
-  // A quarter of the segment is for small fragments, the rest for large ones: two of each keep a stream going.
+  // A quarter of the segment is for small fragments, three quarters for large ones.  A stream needs two of each size.
   if (config.segment_size.bytes / 4 < 3 * config.small_fragment.bytes ||
       config.segment_size.bytes < 4 * config.max_send.bytes) {
     return Error{Errc::invalid_argument, 0, "btl_sm_segment_size is too small for four messages of btl_sm_max_send",

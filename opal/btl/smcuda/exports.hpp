@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/smcuda/exports.hpp — the GPU allocations of which peers may have handles.  The module notifies peers when
 // one is freed.  The driver does not report that.  It follows from a later allocation at the same address, or the
-// program reports it (opal_memory_released()).  At most kMost allocations are kept; a notification may be missing,
-// since the peer also compares handles (rcache::Rgpusm). Threads: externally synchronised, except released(), which may
-// run in any thread and inside any allocation.
+// program reports it (opal_memory_released()).  At most kMost allocations are kept; a missing notification is harmless,
+// since the peer also compares handles (rcache::Rgpusm).  Threads: externally synchronised, except released(), which
+// may run in any thread and inside any allocation.
 #pragma once
 #include <atomic>
 #include <cstdint>

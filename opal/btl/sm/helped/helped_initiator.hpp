@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/helped/helped_initiator.hpp — the initiator's half of helped transfers: large puts and gets of this
 // module that initiator and target copy together (helped_ring.hpp).  The initiator copies all units that the target
-// does not. Owned by the module.  Threads: as the module.
+// does not.  Owned by the module.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -233,7 +233,7 @@ class BasicTargetSide {
       if (exchange_claims(ring_.claim(), seen, wanted)) return;
     }
   }
-  /// Whether a chunk is free.
+  /// True when a chunk is free, so that take() can return a piece.
   [[nodiscard]] bool can_go_on() const noexcept {
     return filled_ - ring_.drained().load(std::memory_order_acquire) < ring_.chunks();
   }
@@ -262,7 +262,7 @@ class BasicInitiatorSide {
     return generation_;
   }
 
-  /// Whether a published piece can be polled.
+  /// True when poll() finds a piece.
   [[nodiscard]] bool ready() const noexcept { return word().seq == piece_seq(drained_); }
   enum class Poll : std::uint8_t { piece, nothing, garbage };
   /// Returns the next piece that the target has copied.  `bytes`: its chunk, valid until pop(); null: it is in place.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/helped/state/helped_state.hpp — the private state of an endpoint's helped transfers: those of this
 // process that wait or run, and the one of the peer that this process helps with.  helped_ring.hpp has the shared
-// memory. Owned by the endpoint.  Threads: as the module.
+// memory.  Owned by the endpoint.  Threads: as the module.
 #pragma once
 #include <algorithm>
 #include <array>
