@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that the registry ever sees of the shared-memory transport.
+// The entry of the shared-memory transport in the registry of components.
 #include "opal/btl/component.hpp"
 
 #include "opal/btl/sm/config.hpp"
@@ -9,7 +9,7 @@
 namespace opal::btl::sm {
 namespace {
 
-/// A socket is the one thing that may be forbidden; a network namespace of its own is not needed.
+/// Errors: os (/proc cannot be read, so that the module has no address).
 Result<void> usable(const config::Store& /*store*/) noexcept {
   const auto here = Address::here({}, {});
   return here ? Result<void>{} : Result<void>{here.error()};

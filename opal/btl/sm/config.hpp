@@ -12,10 +12,10 @@ namespace opal::btl::sm {
 
 inline constexpr std::uint32_t kExclusivity = 600;  ///< above verbs and tcp, below smcuda
 
-/// The chunks of the pipeline from one peer, which fit a core's cache all together.
+/// Chunks of the ring of a helped transfer, one ring per peer.  All chunks together fit into a core's cache.
 inline constexpr std::uint32_t kPipelineChunks = 8;
 inline constexpr ByteSize kPipelineChunk = 32_KiB;
-/// Their part of a segment: the chunks, a line for each, and two more.
+/// Bytes of that ring in a segment: chunks, one cache line per chunk, two lines of header (helped_ring.hpp).
 inline constexpr std::size_t kHelpedRingSize = kPipelineChunks * (kPipelineChunk.bytes + kCacheLine) + 2 * kCacheLine;
 
 struct Config {
@@ -31,15 +31,15 @@ struct Config {
   ByteSize shared_help_from = 64_KiB;
   std::uint32_t fifo_slots = 1024;
 
-  // Not variables: constants, which tests make smaller.
-  /// Sends to one peer before it is offered a fast box.
+  // Constants, no variables set them; tests use smaller values.
+  /// Messages through the FIFO to one peer before the sender offers it a fast box.
   std::uint32_t fbox_threshold = 16;
-  /// How long a helping peer may be silent before we copy parts of the rest ourselves.
+  /// Pipelined get: after this time without a piece from the target, the initiator copies pieces itself.
   std::chrono::microseconds pipeline_timeout{3};
-  /// How long connect() waits for the answer of a local peer.
+  /// Time limit of connect() for the answer of the peer's connection manager.
   std::chrono::milliseconds connect_timeout{5000};
-  /// Payload of a small fragment, which messages outside of the fast box take if they fit; others take one of
-  /// max_send.  A quarter of the segment is for small ones.
+  /// Payload bytes of a small fragment; a large one has max_send.  A message that does not go through the fast box
+  /// takes the smallest that fits.  A quarter of segment_size is for small fragments.
   ByteSize small_fragment = 4_KiB;
 };
 

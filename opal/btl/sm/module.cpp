@@ -34,7 +34,7 @@ Result<void> check(const Config& config) {
     return Error{Errc::invalid_argument, 0, "btl_sm_max_send must be above the size of a small fragment",
                  config.small_fragment.bytes};
   }
-  // A quarter of the segment is for small fragments, the rest for large ones: two of each keep a stream going.
+  // A quarter of the segment is for small fragments, three quarters for large ones.  A stream needs two of each size.
   if (config.segment_size.bytes / 4 < 3 * config.small_fragment.bytes ||
       config.segment_size.bytes < 4 * config.max_send.bytes) {
     return Error{Errc::invalid_argument, 0, "btl_sm_segment_size is too small for four messages of btl_sm_max_send",
@@ -43,7 +43,7 @@ Result<void> check(const Config& config) {
   return {};
 }
 
-/// btl_sm_large_get; nothing for `auto`.
+/// The mode that btl_sm_large_get names; none for `auto`.
 std::optional<TransferMode> mode_of(const std::string& name) noexcept {
   if (name == "alone") return TransferMode::alone;
   if (name == "cooperative") return TransferMode::cooperative;
@@ -89,7 +89,7 @@ Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config
 }
 
 Result<void> Module::start() {
-  // One for all modules of the Context: it finds its module from the sender.
+  // One handler for all modules of the Context: it finds the module by the sender's endpoint.
   if (host().handlers.find(wire::kHelpRequest) == nullptr) {
     OPAL_TRY(host().handlers.set(wire::kHelpRequest, {&Module::on_help_request, nullptr, "sm help request"}));
   }
@@ -97,7 +97,7 @@ Result<void> Module::start() {
 }
 
 Module::~Module() {
-  if (connections_.inherited()) return;  // what it would end is the parent's, in shared memory
+  if (connections_.inherited()) return;  // the operations and the shared memory are the parent's
   // Completions may post, so every endpoint fails first.
   const auto& endpoints = connections_.endpoints();
   for (const auto& endpoint : endpoints) {
@@ -154,7 +154,7 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
   auto& peer = static_cast<Endpoint&>(to);
   if (peer.send_lock == nullptr && Sender::try_send_concurrent(peer, tag, header, payload) == Post::done) [[likely]]
     return Post::done;
-  // By the peer's module, which is this one: so no register holds `this` while the fast box is tried.
+  // peer.module() is this module.  Used instead of `this`, so that no register holds `this` during the attempt above.
   return static_cast<Module&>(peer.module()).sender_.send_slow(peer, tag, header, payload);
 }
 
@@ -170,7 +170,7 @@ Post Module::send(Fragment& fragment, Tag tag) noexcept { return sender_.send(fr
 
 void Module::free(Fragment& fragment) noexcept { Sender::free(fragment); }
 
-// ---- One-sided: the target is resolved once; then help, single copy, and messages for the rest.
+// ---- One-sided: resolves the target once, then tries a helped transfer, single copy, and messages, in this order.
 
 Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
@@ -209,7 +209,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
       is_supported(request.op, request.type)) {
     const auto target = peer.memory().resolve(*request.remote, request.remote_address, size, Rights::remote_atomic);
     if (target && target->access == Target::Access::mapped) {
-      // By the same instruction as the target's own, so that all atomics of this memory are atomic to each other.
+      // The target executes the same instruction for messages, so all atomics on this memory are atomic to each other.
       const std::uint64_t old =
           execute_atomic(request.op, request.type, target->mapped, request.operand, request.compare);
       if (request.result != nullptr) *request.result = old;
@@ -227,10 +227,10 @@ Result<void> Module::check_remote(btl::Endpoint& to, const MemoryHandle& remote,
   return peer.memory().check(region, address, size, wanted);
 }
 
-/// A peer asks this process to help with its transfer.
+/// Handler of wire::kHelpRequest.
 void Module::on_help_request(void* /*unused*/, Delivery& delivery) noexcept {
   auto* const module = dynamic_cast<Module*>(&delivery.from.module());
-  if (module == nullptr) {  // the tag reaches every transport of the Context, and only sm's endpoints have segments
+  if (module == nullptr) {  // the handler serves every transport of the Context, but only sm has helped transfers
     log::once(log::Level::warn, "sm help request elsewhere", "sm",
               "help request of {}, which is not connected through shared memory, dropped",
               to_string(delivery.from.peer()));
@@ -285,16 +285,16 @@ bool Module::has_work() noexcept {
 }
 
 bool Module::arm() noexcept {
-  eventfd_t old_rings = 0;  // of messages that are polled below, or have been received
+  eventfd_t old_rings = 0;  // clears earlier rings; their messages were received, or has_work() below sees them
   if (::eventfd_read(doorbell_.get(), &old_rings) != 0 && errno == EBADF) lose_descriptors();
-  // What it cannot send now is among what announce() tells the peers.
+  // Messages that the emulation cannot send now lack a credit, which announce() writes for the peers.
   if (!emulation().arm()) return false;
   if (++sleep_ == 0) sleep_ = 1;
   armed_ = true;
   receiver_.inbox().sleeping().store(sleep_, std::memory_order_relaxed);
   receiver_.back_pressure().announce();
-  // Every sender now either sees that we sleep, or has published what is polled next.  Every receiver either sees which
-  // credit we wait for, or has returned it, which is tested next.
+  // After the fence, has_work() sees each published message, or its sender sees `sleeping`.  And has_work() sees each
+  // returned credit, or its receiver sees the announcement.
   receiver_fence(local_.fences());
   receiver_.inbox().fifo().heal();
   if (!has_work()) return true;
@@ -302,7 +302,8 @@ bool Module::arm() noexcept {
   return false;
 }
 
-/// The program has closed descriptors of this transport: no peer can wake us, nor see that we live.
+/// The program has closed descriptors of this transport.  Peers can neither wake this process nor see that it lives, so
+/// all endpoints fail.
 void Module::lose_descriptors() noexcept {
   const Error why{Errc::os, EBADF, "sm: the program has closed this transport's descriptors"};
   log::once(log::Level::error, "sm descriptors closed", "btl.sm", "{}; nothing reaches local peers any more",

@@ -6,7 +6,8 @@
 //   connections/   makes and ends connections
 //   single_copy/   copies between this process's memory and a peer's
 //   helped/        large puts and gets that initiator and target copy together
-// Owns all of them.  Threads: as btl::Module; the connection manager's thread touches nothing here.
+// Owns all of them.  Threads: as btl::Module; of its members, the connection manager's thread uses only LocalSide and
+// the doorbell.
 #pragma once
 #include <memory>
 #include <optional>
@@ -27,7 +28,7 @@ namespace opal::btl::sm {
 
 class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
  public:
-  /// `devices`: instead of the kernel's.  Errors: invalid_argument (a variable), no_memory, no_space, os.
+  /// `devices`: for tests, instead of the kernel's.  Errors: invalid_argument (a variable), no_memory, no_space, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config,
                                               std::optional<KernelDevices> devices = {});
   ~Module() override;
@@ -36,7 +37,7 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
   void disconnect(btl::Endpoint& endpoint) noexcept override;
 
-  // Final: a transport composed on this one (smcuda) adds nothing to the path of a message.
+  // Final: a transport that derives from this one (smcuda) adds nothing to the path of a message.
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept final;
   Post send_beside(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept final;
   Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept final;
@@ -55,40 +56,44 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   bool arm() noexcept override;
 
  protected:
-  /// What a module is made of, before it has a place in memory.
+  /// The parts of a module whose construction can fail.
   struct Parts {
     Attributes attributes;
     Config config;
     MechanismOrder order;
     KernelDevices devices;
-    std::optional<TransferMode> forced_mode;
+    std::optional<TransferMode> forced_mode;  ///< btl_sm_large_get; none: auto
     Inbox inbox;
     Fd doorbell;
-    bool fences;
+    bool fences;  ///< this process executes the fences of its senders (core/sync/asymmetric_fence.hpp)
 
     /// Errors: as open().
     static Result<Parts> make(const Host& host, const Config& config, std::optional<KernelDevices> devices = {});
   };
-  /// For transports composed on this one; offer() and start() follow.
+  /// For transports that derive from this one.  The caller calls offer() and start() next.
   Module(const Host& host, Parts parts);
-  /// Tells peers what this module can do beyond sm, and returns what they can: bits of kExtension...
+  /// Sets the features beyond sm that this module reports to peers: bits of kExtension...  Call before start().
   void offer(std::uint64_t extensions) noexcept { local_.offer(extensions); }
+  /// The features that the peer has reported.
   [[nodiscard]] static std::uint64_t extensions(const btl::Endpoint& peer) noexcept;
-  /// Takes the tag, opens the socket.  Errors: limit_reached, os.
+  /// Sets the handler of help requests and starts the connection manager.  Errors: limit_reached, os.
   Result<void> start();
 
-  /// Makes progress() call attend() until it returns false.
+  /// Makes each progress() call attend(), until attend() returns false.
   void want_attention() noexcept { deferred_work_ = true; }
-  /// The part of a composed transport in progress().  Adds to `count`; returns whether it wants another call.
+  /// Progress of the derived transport.  Adds its events to `count`.  True: call again at the next progress().
   virtual bool attend(std::size_t& /*count*/) noexcept { return false; }
-  /// The endpoint has failed or is being disconnected: ends what is in flight on it with `why`.
+  /// Called when the endpoint has failed or is being disconnected: ends the operations in flight on it with `why`.
   virtual void abandon(btl::Endpoint& /*endpoint*/, const Error& /*why*/) noexcept {}
-  /// Descriptors go over the socket to the peer.  The side that asks for one, in a message of its own, expects the
-  /// answer; on_file() gets it, unless the peer ends or its socket is full.
+
+  /// Descriptors travel over the socket.  The side that needs one calls expect_file() and then sends a request in a
+  /// message of its own.  The peer answers with give_file(); `file` stays the caller's, -1: refused.  on_file() gets
+  /// the answer.  No answer comes if the peer ends or a socket is full.
   void expect_file(const btl::Endpoint& from) noexcept;
   void give_file(const btl::Endpoint& to, const SoftwareHandle& region, const FileNote& note, int file) noexcept;
   void on_file(btl::Endpoint& /*from*/, ReceivedFile /*file*/) noexcept override {}
-  /// Whether the peer's own table allows it.  Errors: peer_gone, protocol, invalid_argument, permission.
+  /// Checks in the peer's registration table that it allows the access.
+  /// Errors: those of the endpoint if it is dead, peer_gone, protocol, invalid_argument, permission.
   static Result<void> check_remote(btl::Endpoint& to, const MemoryHandle& remote, std::uint64_t address,
                                    std::uint64_t size, Rights wanted) noexcept;
 
@@ -114,10 +119,10 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   Sender sender_;
   HelpedInitiator initiator_;
   HelpedTarget target_;
-  std::uint32_t sleep_ = 0;  // number of the last sleep
-  bool armed_ = false;
-  bool deferred_work_ = false;  // connections or sleeping senders need progress, or attend() is wanted
-  bool in_progress_ = false;
+  std::uint32_t sleep_ = 0;     // number of the last sleep, never 0 after the first; see InboxHeader::sleeping
+  bool armed_ = false;          // since arm() returned true
+  bool deferred_work_ = false;  // progress() must call do_deferred_work()
+  bool in_progress_ = false;    // progress() or progress_from() runs
 };
 
 }  // namespace opal::btl::sm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that the registry sees of this folder.
+// The entry of smcuda in the registry of components.
 #include "opal/btl/component.hpp"
 
 #include "opal/btl/smcuda/module.hpp"
@@ -14,7 +14,7 @@ Result<Modules> open(const Host& host, const config::Store& store) {
   OPAL_TRY_ASSIGN(settings.host, store.load(sm::kGroup));
   OPAL_TRY_ASSIGN(settings.gpu, store.load(gpu::kGroup));
   OPAL_TRY_ASSIGN(const rcache::Config registrations, store.load(rcache::kGroup));
-  settings.cache.leave_pinned = registrations.leave_pinned;  // the limits are those of other devices
+  settings.cache.leave_pinned = registrations.leave_pinned;  // the limits of rcache::Config are for other devices
   return only(Module::open(host, settings));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/smcuda/config.hpp — the variables of smcuda; host messages follow those of btl_sm.
+// opal/btl/smcuda/config.hpp — the variables of smcuda.  Those of btl_sm apply, too.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace opal::btl::smcuda {
 
-inline constexpr std::uint32_t kExclusivity = 700;  ///< above sm, whose work it does too
+inline constexpr std::uint32_t kExclusivity = 700;  ///< above sm, which it includes
 
 struct Config {
   bool ipc = true;
 
-  // Not variables: constants, which tests make smaller.
-  /// How long the end of a connection waits for its copies before it takes the device to hang; the buffers of copies
-  /// that it gives up may still change.
+  // A constant, no variable sets it; tests use a smaller value.
+  /// Time limit of waits for copies, for instance at the end of a connection.  After it the device counts as hung, and
+  /// the copies end with timed_out; the device may still write to their buffers.
   std::chrono::milliseconds copy_timeout{30'000};
 };
 

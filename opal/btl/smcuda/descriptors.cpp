@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of memory that has no other handle: asked for in a message, given over sm's socket
+// Descriptors of GPU memory that cuIpcGetMemHandle cannot export: requested by a message, sent over sm's socket
 // (sm/connections/connection_manager.hpp).
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::smcuda {
 
-/// Whether it comes is seen when the next transfer looks.
+/// Requests a descriptor, if it is due.  The next transfer looks whether it has come.
 void Module::ask_for_file(btl::Endpoint& to, Peer& peer, const SoftwareHandle& region,
                           const gpu::MemoryHandle& memory) noexcept {
   if (!peer.imports.should_ask(memory)) return;
   const wire::AskFile question{region};
-  // First: the answer may come at once.  What was expected for a question that found no room is this one's answer.
+  // Before the request is sent, since the answer may come at once.  An earlier request that could not be sent has
+  // called it already.
   if (!peer.expects_file) expect_file(to);
   peer.expects_file = send_inline(to, wire::kAskFile, bytes_of(question), {}) != Post::done;
   if (!peer.expects_file) peer.imports.asked(region, memory);
@@ -25,8 +26,8 @@ void Module::on_ask_file(Delivery& delivery) noexcept {
   give_file(delivery.from, question.region, made ? made->note : gpu::Descriptor::Note{}, made ? made->file.get() : -1);
 }
 
-/// Of the allocation in which a live registration lies.  Its handle has been given to peers for reading or writing all
-/// of it, as handles of legacy memory are.
+/// Makes a descriptor of the GPU allocation that contains the registration `region`.  As a handle of legacy memory, it
+/// gives the peer access to the whole allocation.  Errors: not_supported, invalid_argument, those of the driver.
 Result<gpu::Descriptor> Module::descriptor_of(const SoftwareHandle& region) const noexcept {
   if (!settings_.own.ipc) return Error{Errc::not_supported, 0, "btl_smcuda_ipc is off"};
   OPAL_TRY_ASSIGN(const SoftwareHandle own, host().registrations.view().find(region.slot, region.generation));
@@ -34,7 +35,7 @@ Result<gpu::Descriptor> Module::descriptor_of(const SoftwareHandle& region) cons
   if (!memory.contains(own.base, own.size)) {
     return Error{Errc::invalid_argument, 0, "smcuda: not in one allocation", own.base};
   }
-  // A peer that asks by the handle of other memory gets what export_memory() would not give: nothing.
+  // Refuses memory for which export_memory() makes no handle.
   OPAL_TRY(gpu::export_memory(memory));
   return gpu::export_descriptor(memory);
 }

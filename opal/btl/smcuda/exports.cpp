@@ -24,7 +24,7 @@ void Exports::add(const gpu::MemoryHandle& memory) {
       known != live_.end() && known->second.buffer_id == memory.buffer_id && known->second.size == memory.size) {
     return;
   }
-  if (!listening_) listening_ = static_cast<bool>(memory::add_listener(*this));  // else peers find out by themselves
+  if (!listening_) listening_ = static_cast<bool>(memory::add_listener(*this));  // on failure: peers compare handles
   const std::uint64_t end = memory.base + memory.size;
   drop_overlapping(memory.base, end);
   if (live_.size() == kMost) live_.erase(live_.begin());
@@ -33,7 +33,7 @@ void Exports::add(const gpu::MemoryHandle& memory) {
   raise(high_, end);
 }
 
-/// Allocations that live at the same time do not overlap: whatever overlaps has been freed.
+/// Moves all allocations that overlap [base, end) to freed_: live allocations do not overlap.
 void Exports::drop_overlapping(std::uint64_t base, std::uint64_t end) noexcept {
   auto entry = live_.upper_bound(base);
   if (entry != live_.begin() && std::prev(entry)->first + std::prev(entry)->second.size > base) --entry;
@@ -44,7 +44,7 @@ void Exports::drop_overlapping(std::uint64_t base, std::uint64_t end) noexcept {
 }
 
 void Exports::released(memory::Range range) noexcept {
-  if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // nearly always
+  if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // the common case
   reports_begun_.fetch_add(1);
   lower(reported_low_, range.begin);
   raise(reported_high_, range.end);
@@ -57,7 +57,7 @@ void Exports::take_reported() noexcept {
   const std::uint64_t low = reported_low_.exchange(UINT64_MAX);
   const std::uint64_t high = reported_high_.exchange(0);
   if (reports_begun_.load() == ended) return drop_overlapping(low, high);
-  lower(reported_low_, low);  // half of another one may be in it
+  lower(reported_low_, low);  // a report ran meanwhile: low and high may contain half of it
   raise(reported_high_, high);
 }
 

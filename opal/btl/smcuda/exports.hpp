@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/smcuda/exports.hpp — GPU allocations that peers were given handles of, so that peers can be told when one is
-// gone: the driver does not report it, but a later allocation in its place, or the program (opal_memory_released()),
-// does. Bounded: what is forgotten is found by the peer itself, which compares handles (rcache::Rgpusm). Threads:
-// externally synchronised, but for released(), which may run in any thread and inside any allocation.
+// opal/btl/smcuda/exports.hpp — the GPU allocations of which peers may have handles.  The module notifies peers when
+// one is freed.  The driver does not report that.  It follows from a later allocation at the same address, or the
+// program reports it (opal_memory_released()).  At most kMost allocations are kept; a missing notification is harmless,
+// since the peer also compares handles (rcache::Rgpusm).  Threads: externally synchronised, except released(), which
+// may run in any thread and inside any allocation.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,12 +24,12 @@ class Exports final : public memory::Listener {
   Exports& operator=(const Exports&) = delete;
   ~Exports() { memory::remove_listener(*this); }
 
-  /// A handle of this allocation is given away.
+  /// Adds an allocation, before peers get its handle.  Earlier allocations that it overlaps count as freed.
   void add(const gpu::MemoryHandle& memory);
 
-  /// Takes the next allocation that peers know and that is gone; false when there is none.
+  /// Returns in `freed` the next freed allocation, and removes it; false: there is none.
   bool take_freed(wire::Freed& freed) noexcept;
-  /// Whether take_freed() may find something; two loads.
+  /// True when take_freed() may find one; two loads.
   [[nodiscard]] bool has_freed() const noexcept {
     return !freed_.empty() || reported_high_.load(std::memory_order_relaxed) != 0;
   }
@@ -45,16 +46,17 @@ class Exports final : public memory::Listener {
 
   std::map<std::uint64_t, Entry> live_;  // by base; they do not overlap
   std::vector<wire::Freed> freed_;
-  std::atomic<std::uint64_t> low_{UINT64_MAX};  // hull of live_
+  // [low_, high_) covers all allocations that were ever in live_.
+  std::atomic<std::uint64_t> low_{UINT64_MAX};
   std::atomic<std::uint64_t> high_{0};
-  // Hull of what the program has reported since the last look.  It may cover too much: what a peer unmaps in error it
-  // maps again.  Two words that change together: their reader sees by the numbers of reports begun and ended whether
-  // one was in between, and leaves all to the next look.
+  // [reported_low_, reported_high_) covers all ranges that the program has reported since the last take_reported(), and
+  // what lies between them; a peer that unmaps too much maps it again.  The two words change together: take_reported()
+  // compares the numbers of begun and ended reports.  If a report ran meanwhile, it leaves all to its next call.
   std::atomic<std::uint64_t> reports_begun_{0};
   std::atomic<std::uint64_t> reports_ended_{0};
   std::atomic<std::uint64_t> reported_low_{UINT64_MAX};
   std::atomic<std::uint64_t> reported_high_{0};
-  bool listening_ = false;
+  bool listening_ = false;  // released() is called
 };
 
 }  // namespace opal::btl::smcuda

@@ -36,7 +36,7 @@ bool Imports::should_ask(const gpu::MemoryHandle& handle) const noexcept {
 }
 
 void Imports::asked(const SoftwareHandle& region, const gpu::MemoryHandle& handle) {
-  freed(handle.base, handle.size);  // allocations that live at the same time do not overlap
+  freed(handle.base, handle.size);  // live allocations do not overlap, so overlapping entries are stale
   if (entries_.size() == kMost) {
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.used < b.used; }));
@@ -57,7 +57,7 @@ void Imports::take(const SoftwareHandle& region, gpu::Descriptor descriptor) noe
   }
   log::debug("btl.smcuda", "memory of a peer is staged: {}", to_string(taken.error()));
   if (++refusals_ == kRefusals) {
-    log::info("btl.smcuda", "no descriptors of this peer's GPU memory are asked for any more: {}",
+    log::info("btl.smcuda", "no further descriptors of this peer's GPU memory are requested: {}",
               to_string(taken.error()));
   }
   entries_.erase(entry);
@@ -76,7 +76,7 @@ Result<std::uintptr_t> Imports::open(const gpu::MemoryHandle& handle, gpu::Conte
   const auto entry =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.handle == handle && e.memory; });
   if (entry == entries_.end()) {
-    return Error{Errc::unreachable, 0, "smcuda: without a descriptor of the peer's memory", handle.base};
+    return Error{Errc::unreachable, 0, "smcuda: no descriptor of the peer's memory", handle.base};
   }
   entry->used = ++uses_;
   return entry->memory->map(context);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/smcuda/imports.hpp — what one peer has sent descriptors of: memory of its virtual-memory functions and of
-// its pools (gpu/sharing/imported_memory.hpp).  A descriptor is asked for when a transfer meets memory that wants one;
-// until it is here that memory is staged.  Bounded: what was used longest ago goes, and may be asked for again. It is
-// what opens the peer's memory, of whatever kind, for the caches (rcache::Rgpusm). Owned by its Peer.  Threads: as the
-// module.
+// opal/btl/smcuda/imports.hpp — opens the GPU memory of one peer for the caches (rcache::Rgpusm).  Memory of the
+// virtual-memory functions and of pools needs a descriptor from the peer (gpu/sharing/imported_memory.hpp).  The first
+// transfer of such memory requests it; until it arrives the memory is staged.
+// Owns the imported descriptors, at most kMost; the least recently used is dropped and may be requested again.
+// Owned by its Peer.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,22 +18,23 @@ namespace opal::btl::smcuda {
 class Imports final : public rcache::GpuOpener {
  public:
   static constexpr std::size_t kMost = 64;
-  static constexpr unsigned kRefusals = 8;  ///< one after the other, until nothing is asked for any more
+  static constexpr unsigned kRefusals = 8;  ///< successive refusals after which nothing more is requested
 
-  /// Whether open() has what it needs.
+  /// True when the memory needs no descriptor, or its descriptor is here.
   [[nodiscard]] bool can_open(const gpu::MemoryHandle& handle) const noexcept;
 
-  /// Whether a descriptor should be asked for now: not while one is in flight, nor of a peer that always refuses.
+  /// True when the caller should request the descriptor: it is neither here nor requested, and the peer has not refused
+  /// kRefusals times.
   [[nodiscard]] bool should_ask(const gpu::MemoryHandle& handle) const noexcept;
-  /// It was asked for, by this registration.
+  /// Notes that the descriptor of `handle` was requested by the peer's registration `region`.
   void asked(const SoftwareHandle& region, const gpu::MemoryHandle& handle);
-  /// The answer; without a file: refused.  One without a waiter is dropped.
+  /// Takes the answer to the request of `region`; without a file: refused.  Drops an answer without a request.
   void take(const SoftwareHandle& region, gpu::Descriptor descriptor) noexcept;
 
-  /// [base, +size) of the peer's memory was freed.
+  /// Drops the descriptors of [base, +size) of the peer's memory, which was freed.
   void freed(std::uint64_t base, std::uint64_t size) noexcept;
 
-  /// Forgets every descriptor that is here; nothing of it may be mapped.
+  /// Drops all descriptors.  Requires: none of that memory is mapped.
   void release() noexcept;
 
   Result<std::uintptr_t> open(const gpu::MemoryHandle& handle, gpu::ContextHandle context) noexcept override;
@@ -42,15 +43,15 @@ class Imports final : public rcache::GpuOpener {
  private:
   struct Entry {
     gpu::MemoryHandle handle;
-    SoftwareHandle region;                        // that asked
-    std::optional<gpu::ImportedMemory> memory{};  // none: the answer is in flight
-    std::uint64_t used = 0;
+    SoftwareHandle region;                        // that the request has named
+    std::optional<gpu::ImportedMemory> memory{};  // none: no answer yet
+    std::uint64_t used = 0;                       // value of uses_ at the last use
   };
   [[nodiscard]] const Entry* find(const gpu::MemoryHandle& handle) const noexcept;
 
-  std::vector<Entry> entries_;  // few, and looked at once per transfer
+  std::vector<Entry> entries_;  // few, and searched once per transfer
   std::uint64_t uses_ = 0;
-  unsigned refusals_ = 0;
+  unsigned refusals_ = 0;  // since the last descriptor
 };
 
 }  // namespace opal::btl::smcuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The IPC protocol of a smcuda module: what ipc_state.hpp decides, as messages and questions to the driver.
+// The IPC protocol of a smcuda module: executes the actions of ipc_state.hpp by messages and calls of the driver.
 #include <algorithm>
 
 #include "opal/btl/smcuda/module.hpp"
@@ -9,7 +9,7 @@
 namespace opal::btl::smcuda {
 namespace {
 
-/// The module that `delivery` is for; null where the peer came by another transport and has no business with this tag.
+/// The module that `delivery` is for; null: the peer is connected by another transport, and the message is ignored.
 Module* module_of(const Delivery& delivery) noexcept { return dynamic_cast<Module*>(&delivery.from.module()); }
 
 }  // namespace
@@ -17,7 +17,7 @@ Module* module_of(const Delivery& delivery) noexcept { return dynamic_cast<Modul
 Result<void> Module::take_tags() {
   using Method = void (Module::*)(Delivery&) noexcept;
   HandlerTable& handlers = host().handlers;
-  if (handlers.find(wire::kRequest) != nullptr) return {};  // one for all modules of the Context
+  if (handlers.find(wire::kRequest) != nullptr) return {};  // handlers are set once per Context
   const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
     const auto fn = [](void*, Delivery& delivery) noexcept {
       if (Module* const module = module_of(delivery)) (module->*method)(delivery);
@@ -30,7 +30,7 @@ Result<void> Module::take_tags() {
   return set(wire::kFreed, "smcuda freed", std::integral_constant<Method, &Module::on_freed>{});
 }
 
-/// A GPU buffer goes to the peer, or comes from it: the time to find out whether its memory can be mapped.
+/// Called when a transfer from or to the peer has a GPU buffer: starts the protocol, if that was not done.
 void Module::note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept {
   if (!settings_.own.ipc || to.dead() || (extensions(to) & sm::kExtensionGpu) == 0) return;
   Peer& peer = peer_of(to);
@@ -47,14 +47,15 @@ void Module::note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept {
   const Ipc before = peer.ipc;
   if (peer.ipc.on(IpcEvent::gpu_buffer, yields_to(to)) != IpcAction::send_request) return;
   const wire::Request request{*device};
-  if (send_inline(to, wire::kRequest, bytes_of(request), {}) != Post::done) peer.ipc = before;  // the next buffer's
+  if (send_inline(to, wire::kRequest, bytes_of(request), {}) != Post::done)
+    peer.ipc = before;  // the next GPU buffer tries again
 }
 
-/// What this process says to a peer whose GPU memory is on `theirs`.
+/// This process's answer to a peer whose GPU memory is on device `theirs`.
 wire::Verdict Module::judge(const gpu::DeviceId& theirs) const noexcept {
   if (!settings_.own.ipc) return wire::Verdict::no;
   const auto work = gpu::WorkContext::any();
-  if (!work) return wire::Verdict::not_ready;  // the program has not got so far
+  if (!work) return wire::Verdict::not_ready;  // the program has no CUDA context yet
   const auto there = gpu::ordinal_of(theirs);
   if (!there || !*there) return wire::Verdict::no;  // hidden by CUDA_VISIBLE_DEVICES
   const auto from_here = gpu::can_access(work->device(), **there);
@@ -103,7 +104,7 @@ void Module::on_answer(Delivery& delivery) noexcept {
   settled(delivery.from, peer, before);
 }
 
-/// Tells the layer above, and people.
+/// Sets gpu_direct for the layer above, and logs a change of the state.
 void Module::settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexcept {
   to.gpu_direct = peer.ipc.usable();
   if (peer.ipc.state == before) return;
@@ -129,7 +130,8 @@ void Module::on_freed(Delivery& delivery) noexcept {
   found->second.imports.freed(freed.base, freed.size);
 }
 
-/// A notice that does not go out is not repeated: peers compare handles anyway.
+/// Sends the freed allocations to all peers.  A message that cannot be sent is not repeated, since peers also compare
+/// handles.  Returns the number of messages.
 std::size_t Module::tell_freed() noexcept {
   std::size_t told = 0;
   for (wire::Freed freed{}; exports_.take_freed(freed);) {

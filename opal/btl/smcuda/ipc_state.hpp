@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/smcuda/ipc_state.hpp — whether two processes map each other's GPU memory: the protocol as a pure table.
-// No CUDA, no message and no clock in it: what a state answers to an event is the next state and what is to be done.
-// docs/design/smcuda.md draws it; tests/btl/smcuda/ipc_model_test.cpp runs two of them in every order of events.
+// opal/btl/smcuda/ipc_state.hpp — the protocol by which two processes agree to map each other's GPU memory, as a pure
+// state machine: a state and an event give the next state and an action.  It calls no CUDA, sends nothing, has no
+// clock. docs/design/smcuda.md draws it; tests/btl/smcuda/ipc_model_test.cpp runs two of them in every order of events.
 #pragma once
 #include <cstdint>
 
 namespace opal::btl::smcuda {
 
 enum class IpcState : std::uint8_t {
-  init,    ///< nothing has happened, or the peer was not ready: the next GPU buffer asks (again)
-  sent,    ///< a request is in flight
-  acking,  ///< a request has come, and its answer has not gone out yet
-  acked,   ///< we answered yes: its GPU memory may be mapped
-  ok,      ///< the peer answered yes: the same
-  bad,     ///< it cannot be, or was asked for too often
+  init,    ///< start, or one side was not ready: the next GPU buffer sends a request (again)
+  sent,    ///< this side's request has no answer yet
+  acking,  ///< the peer's request has come; this side has not sent its answer yet
+  acked,   ///< this side has answered yes: GPU memory may be mapped in both directions
+  ok,      ///< the peer has answered yes: as acked
+  bad,     ///< GPU memory cannot be mapped, or kAttempts requests got no final answer
 };
 
 enum class IpcEvent : std::uint8_t {
-  // Here.
-  gpu_buffer,          ///< a GPU buffer goes to the peer
-  answered_yes,        ///< the answer to the peer's request has gone out: the devices reach each other,
-  answered_no,         ///< they do not,
-  answered_not_ready,  ///< or this process has no CUDA context yet
-  // From the peer.
-  request,  ///< its device; is there access?
+  // At this side.
+  gpu_buffer,          ///< a transfer from or to the peer has a GPU buffer
+  answered_yes,        ///< this side has sent its answer: the devices can access each other
+  answered_no,         ///< this side has sent its answer: they cannot
+  answered_not_ready,  ///< this side has sent its answer: it has no CUDA context yet
+  // Messages of the peer: a request, and its answers to this side's request.
+  request,
   yes,
   no,
   not_ready,
@@ -31,23 +31,23 @@ enum class IpcEvent : std::uint8_t {
 
 enum class IpcAction : std::uint8_t {
   none,
-  send_request,  ///< with this process's device; counts as an attempt
-  check,         ///< find out what to answer, and answer: one of answered_* follows
+  send_request,  ///< send a request with this process's device
+  check,         ///< find out and send the answer; then call on() with one of answered_*
 };
 
 /// One side of one pair.
 struct Ipc {
-  static constexpr unsigned kAttempts = 5;  // seed 002
+  static constexpr unsigned kAttempts = 5;  // maximum of requests
 
   IpcState state = IpcState::init;
   std::uint8_t attempts = 0;  ///< requests sent
 
-  /// GPU memory of the peer may be mapped here, and ours there.
+  /// True when both sides may map each other's GPU memory.
   [[nodiscard]] constexpr bool usable() const noexcept { return state == IpcState::acked || state == IpcState::ok; }
 
-  /// What `event` leads to.  `yields`: of the two sides this is the one whose request gives way when both ask at the
-  /// same time; exactly one side of a pair is.  A send_request that the transport does not take is undone by assigning
-  /// the Ipc from before.
+  /// Handles `event`.  Returns what the caller must do.  `yields`: this side drops its request when both have sent one;
+  /// true for exactly one side of a pair.  If the transport does not take a request, the caller restores the former
+  /// Ipc.
   constexpr IpcAction on(IpcEvent event, bool yields) noexcept {
     switch (event) {
       case IpcEvent::gpu_buffer:
@@ -56,9 +56,9 @@ struct Ipc {
         ++attempts;
         return IpcAction::send_request;
       case IpcEvent::request:
-        // In `sent` both have asked.  The one that does not yield goes on waiting: the peer answers its request, and
-        // would never see an answer to its own.  From `bad` it may still become good: a side that gave up because the
-        // peer was not ready is told that it is ready now; a side that found it impossible answers no again.
+        // In `sent` both sides have sent a request.  The side that does not yield ignores the peer's and waits: the
+        // peer yields, and answers.  From `bad`: a side that gave up because the peer was not ready learns by the
+        // request that it is ready; a side that found access impossible answers no again.
         if (state == IpcState::init || state == IpcState::bad || (state == IpcState::sent && yields)) {
           state = IpcState::acking;
           return IpcAction::check;
@@ -82,7 +82,7 @@ struct Ipc {
     if (state == IpcState::acking) state = next;
     return IpcAction::none;
   }
-  /// An answer without a request is a broken peer's, and changes nothing.
+  /// An answer without a request comes from a broken peer and changes nothing.
   constexpr IpcAction heard(IpcState next) noexcept {
     if (state == IpcState::sent) state = next;
     return IpcAction::none;

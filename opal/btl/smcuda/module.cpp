@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening and closing a smcuda module, and its part of a round of progress.
+// Opening, closing and progress of a smcuda module.
 #include "opal/btl/smcuda/module.hpp"
 
 #include <utility>
@@ -26,9 +26,9 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Settings& s
 }
 
 Module::~Module() {
-  // A completion that posts again finds no mapped memory, so it does not look for the copier, which is gone.
+  // copier_.reset() runs completions.  If one posts again, refused_access keeps it from using copier_.
   for (auto& [endpoint, peer] : peers_) peer.refused_access = true;
-  copier_.reset();  // waits for the copies, and reports them
+  copier_.reset();  // waits for the copies and completes them
   while (!peers_.empty()) forget(peers_.begin());
 }
 
@@ -44,7 +44,7 @@ bool Module::attend(std::size_t& count) noexcept {
 void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
   const auto found = peers_.find(&endpoint);
   if (found == peers_.end()) return;
-  // A copy cannot be called back, and its buffers cannot be used before it has ended.
+  // A copy cannot be cancelled, and its buffers cannot be used before it has ended.
   const std::uint64_t queue = queue_of(found->second);
   if (found->second.copying != 0) copier_->finish({&queue, 1});
   std::erase(owing_, &endpoint);
@@ -58,7 +58,7 @@ void Module::forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noe
 }
 
 bool Module::arm() noexcept {
-  // Events of the device make no descriptor readable.
+  // CUDA events make no descriptor readable, so the caller must poll while copies are pending.
   if (copier_->pending() != 0 || !owing_.empty() || exports_.has_freed()) return want_attention(), false;
   return sm::Module::arm();
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/smcuda/module.hpp — shared memory, and GPU memory that goes from device to device by CUDA IPC (seed 002).
-// It is an sm module: messages of host memory, put and get between host memory, peers and waiting are sm's own code.
-// Added are: handles of GPU memory, put and get from and to it by a copy of the device over a mapping of the peer's
-// memory, and the protocol by which two processes find out, at the first GPU buffer, whether they can (ipc_state.hpp).
-// Where they cannot, the answer to a put or get of local GPU memory is not_supported, and the caller stages it
-// (am::StagedTransfers); what is GPU memory on the peer's side alone is done by the peer.  docs/design/smcuda.md.
-// Owns: one Peer per endpoint that met GPU memory, streams and events (gpu::Copier).  Threads: as btl::Module.
+// opal/btl/smcuda/module.hpp — sm, and put and get of GPU memory from device to device by CUDA IPC.
+// It derives from sm::Module, which does messages, put and get between host memory, connections and waiting.  It adds:
+//   * handles of GPU memory
+//   * put and get of GPU memory: the device copies over a mapping of the peer's memory
+//   * the protocol by which two processes find out, at the first GPU buffer, whether they can do so (ipc_state.hpp)
+// Otherwise a put or get of local GPU memory fails with not_supported, and the caller stages it (am::StagedTransfers).
+// If only the peer's memory is a GPU's, the peer copies it (by messages).  docs/design/smcuda.md.
+// Owns: one Peer per endpoint that had a GPU transfer, streams and events (gpu::Copier).  Threads: as btl::Module.
 #pragma once
 #include <deque>
 #include <memory>
@@ -21,7 +22,7 @@
 
 namespace opal::btl::smcuda {
 
-/// All the variables that one module needs.
+/// The variables of a module.
 struct Settings {
   Config own;
   sm::Config host;
@@ -59,7 +60,7 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
  private:
   using Kind = RdmaOperation::Kind;
 
-  /// A copy in flight; beside the operation with the same slot.
+  /// A copy in flight.
   struct Copying {
     Module* module = nullptr;
     RdmaOperation* operation = nullptr;
@@ -105,8 +106,8 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   const Settings settings_;
   Exports exports_;
   std::unordered_map<btl::Endpoint*, Peer> peers_;
-  std::vector<btl::Endpoint*> owing_;  // endpoints whose request has no answer yet
-  std::deque<Copying> copyings_;       // by slot
+  std::vector<btl::Endpoint*> owing_;  // endpoints to which an answer could not be sent yet
+  std::deque<Copying> copyings_;       // by RdmaOperation::slot; never shrinks, so elements do not move
   std::unique_ptr<gpu::Copier> copier_;
 };
 

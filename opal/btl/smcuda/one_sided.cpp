@@ -11,7 +11,7 @@
 namespace opal::btl::smcuda {
 namespace {
 
-/// The handle as the Context's table knows it.
+/// The part of the handle that names a registration in the Context's table.
 MemoryHandle table_part(const MemoryHandle& handle) noexcept {
   wire::GpuHandle gpu{};
   return wire::read(handle, gpu) ? gpu.table_part() : handle;
@@ -30,7 +30,7 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
   OPAL_TRY_ASSIGN(const gpu::Memory memory, gpu::inspect(base));
   const auto exported = gpu::export_memory(memory);
   OPAL_TRY_ASSIGN(const MemoryHandle software, sm::Module::register_memory(base, size, rights));
-  // Without a handle for others it is moved by its owner, as the table's part of the handle alone says.
+  // Memory that peers cannot map gets a handle without GpuHandle::memory; its owner copies it.
   if (!exported || !memory.contains(reinterpret_cast<std::uintptr_t>(base), size)) return software;
   exports_.add(*exported);
   if (exports_.has_freed()) want_attention();
@@ -50,7 +50,7 @@ Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* loca
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (remote.bytes().size() == sizeof(SoftwareHandle) && gpu::is_host(source)) [[likely]]
     return sm::Module::put(to, source, local, remote_address, remote, size, completion);
-  // It is only read.
+  // The source is only read.
   return transfer_gpu(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), remote_address, remote, size,
                       completion);
 }
@@ -80,14 +80,14 @@ Post Module::transfer_gpu(Kind kind, btl::Endpoint& to, std::byte* here, std::ui
     if (remote.bytes().size() != sizeof(SoftwareHandle)) {
       return btl::refuse(completion, {Errc::protocol, 0, "memory handle: not one of smcuda", remote.bytes().size()});
     }
-    return btl::refuse(completion, kStage);  // between GPU memory here and host memory there, or what cannot be mapped
+    return btl::refuse(completion, kStage);  // the peer's memory is host memory, or GPU memory that cannot be mapped
   }
   const MemoryHandle slot = target.table_part();
   const Rights wanted = kind == Kind::put ? Rights::remote_write : Rights::remote_read;
   if (const auto allowed = check_remote(to, slot, remote_address, size, wanted); !allowed) {
     return btl::refuse(completion, allowed.error());
   }
-  // The table vouches for the range, not for what a peer says about the allocation around it.
+  // The table has confirmed the range; the allocation around it is only the peer's claim.
   const gpu::MemoryHandle& memory = target.memory;
   if (memory.size > UINT64_MAX - memory.base || remote_address < memory.base ||
       remote_address - memory.base > memory.size || size > memory.size - (remote_address - memory.base)) {
@@ -111,7 +111,7 @@ Post Module::transfer_gpu(Kind kind, btl::Endpoint& to, std::byte* here, std::ui
   return MessageTransport::transfer(kind, to, here, nullptr, remote_address, slot, size, completion);
 }
 
-/// Starts the device's copy.  Errors: nothing has happened, and it has to go another way.
+/// Starts a copy by the device.  Errors: no copy was started; the caller uses staging or messages.
 Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
                                  const wire::GpuHandle& target, std::uint64_t size, Completion& completion) noexcept {
   const gpu::MemoryHandle& memory = target.memory;
@@ -148,12 +148,12 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   return Post::queued;
 }
 
-/// Copies of one peer are in one stream: they end, and are reported, in the order in which they were posted.
+/// The number of the peer's stream: copies of one peer end, and complete, in the order of their posts.
 std::uint64_t Module::queue_of(const Peer& peer) noexcept {
   return reinterpret_cast<std::uintptr_t>(&peer) / sizeof(Peer);
 }
 
-/// After a copy that does not end the device may still use the mapping.
+/// If the copy has not ended, keeps its mapping for ever, since the device may still use it.
 void Module::keep_if_lost(Copying& copying, const Error& why) noexcept {
   if (why.code != Errc::timed_out) return;
   copying.peer->lost = copying.peer->refused_access = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/smcuda/peer.hpp — what a smcuda module keeps of one peer, from the first GPU buffer or request on.
-// Owned by its module, which alone uses it.  Threads: as the module.
+// opal/btl/smcuda/peer.hpp — the state of one peer in a smcuda module, from the first GPU buffer or request on.
+// Owned by its module, the only user.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace opal::btl::smcuda {
 
-/// The same limits; nothing stays mapped after its last use.
+/// The same limits, but nothing stays mapped after its last use.
 inline rcache::Config unpinned(rcache::Config config) noexcept {
   config.leave_pinned = false;
   return config;
 }
 
-/// The peer's memory as it is mapped into one of this process's contexts.
+/// The mappings of the peer's memory in one CUDA context of this process.  Borrows the opener.
 struct Window {
   Window(gpu::WorkContext work, std::uint64_t id, const rcache::Config& config, rcache::GpuOpener& opener)
       : id(id),
@@ -27,34 +27,35 @@ struct Window {
         kept(this->work.handle(), config, opener),
         passing(this->work.handle(), unpinned(config), opener) {}
 
-  /// The cache for this memory.  An allocation of a pool has to be unmapped before its owner frees it
-  /// (cuMemPoolImportPointer), which is not reported to us: it is mapped while it is in use, whatever is configured.
+  /// The cache for this memory.  An allocation of a pool must be unmapped before its owner frees it
+  /// (cuMemPoolImportPointer), but the free is not reported in time.  So it is mapped only while it is in use.
   [[nodiscard]] rcache::Rgpusm& cache_of(const gpu::MemoryHandle& memory) noexcept {
     return memory.memory_kind() == gpu::MemoryKind::pooled ? passing : kept;
   }
 
-  std::uint64_t id;  ///< of the context: a handle may come again
+  std::uint64_t id;  ///< of the context; unlike a context handle it is never used again
   gpu::WorkContext work;
-  rcache::Rgpusm kept;
-  rcache::Rgpusm passing;
+  rcache::Rgpusm kept;     ///< mappings as configured
+  rcache::Rgpusm passing;  ///< mappings that end with their use
 };
 
-/// Stays where it is: windows refer to what is in it.
+/// Not movable: windows refer to `imports`.
 struct Peer {
   Peer() = default;
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
   Ipc ipc;
-  gpu::DeviceId device;         ///< that its request named; while ipc.state is acking
-  bool refused_access = false;  ///< a mapping failed for want of access, whatever was agreed
-  std::size_t copying = 0;      ///< copies from and to its memory that are in flight
-  bool lost = false;            ///< one of them did not end: nothing of it may be unmapped
-  bool expects_file = false;    ///< answered to a question that has not gone out yet
+  gpu::DeviceId device;         ///< of the peer's request; valid while ipc.state is acking
+  bool refused_access = false;  ///< mapping is not tried: it was not supported in spite of `ipc`, or the peer is lost
+  std::size_t copying = 0;      ///< copies in flight from and to the peer's memory
+  bool lost = false;            ///< a copy did not end: no memory of the peer may be unmapped
+  bool expects_file = false;    ///< expect_file() was called for a request that could not be sent yet
   Imports imports;
   std::vector<std::unique_ptr<Window>> windows;
 
-  /// Its memory as `work` sees it.  Errors: those of gpu::context_id(), no_memory.
+  /// Makes or finds the Window of the context `work`; it lives as long as the Peer.
+  /// Errors: those of gpu::context_id(), no_memory.
   Result<Window*> window(gpu::WorkContext work, const rcache::Config& config) noexcept;
 };
 

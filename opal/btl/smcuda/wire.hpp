@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/smcuda/wire.hpp — what smcuda modules say to each other, and their handles of GPU memory.  Between processes
-// of one host; all of it is a peer's: kinds, ranges and devices are checked before use.
+// opal/btl/smcuda/wire.hpp — the messages between smcuda modules of one host, and their handles of GPU memory.
+// The receiver checks sizes, ranges and devices before use, since a broken peer can send anything.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -18,7 +18,7 @@ inline constexpr Tag kAnswer = kBtlTags.first + 0x30 + kAnswerBit;
 static_assert(!is_answer(kRequest) && is_answer(kAnswer) && !is_answer(kFreed) && !is_answer(kAskFile) &&
               kBtlTags.contains(kAnswer));
 
-/// May this process map GPU memory of yours, and you of mine?
+/// kRequest: asks whether both processes can map each other's GPU memory.  The peer sends an Answer.
 struct Request {
   gpu::DeviceId device;  ///< of the sender's GPU buffer
 };
@@ -26,35 +26,37 @@ static_assert(sizeof(Request) == 16 && std::has_unique_object_representations_v<
 
 enum class Verdict : std::uint64_t { yes = 1, no = 2, not_ready = 3 };
 
+/// kAnswer.
 struct Answer {
-  std::uint64_t verdict;
+  std::uint64_t verdict;  ///< a Verdict; any other value counts as no
 };
 static_assert(sizeof(Answer) == 8 && std::has_unique_object_representations_v<Answer>, "wire layout v1");
 
-/// A descriptor, please, of the allocation in which this registration of yours lies.  It comes over the socket.
+/// kAskFile: requests a descriptor of the GPU allocation that contains `region`.  The answer comes over the socket
+/// (sm::Module::give_file()).
 struct AskFile {
-  SoftwareHandle region;
+  SoftwareHandle region;  ///< a registration of the receiver
 };
 static_assert(sizeof(AskFile) == 32 && std::has_unique_object_representations_v<AskFile>, "wire layout v1");
 
-/// [base, +size) was an allocation of the sender's that is none any more.
+/// kFreed: the sender has freed the allocation [base, +size).  No answer.
 struct Freed {
   std::uint64_t base;
   std::uint64_t size;
 };
 static_assert(sizeof(Freed) == 16 && std::has_unique_object_representations_v<Freed>, "wire layout v1");
 
-/// What register_memory() makes of GPU memory: the slot in the Context's table, which says what may be touched as long
-/// as it may, and the allocation around it, for a process that can map that.
+/// The memory handle of GPU memory.  The registration table decides whether an access is allowed.
 struct GpuHandle {
-  SoftwareHandle software;
-  gpu::MemoryHandle memory;
+  SoftwareHandle software;   ///< the slot in the Context's registration table
+  gpu::MemoryHandle memory;  ///< the allocation that contains the memory, for a process that can map it
 
+  /// The handle without `memory`, for transports and tables that do not map GPU memory.
   [[nodiscard]] MemoryHandle table_part() const noexcept { return *MemoryHandle::from_bytes(bytes_of(software)); }
 };
 static_assert(sizeof(GpuHandle) == 144 && sizeof(GpuHandle) <= MemoryHandle::kMaxSize, "wire layout v1");
 
-/// Whether the handle is one of GPU memory; other sizes are for their decoder.
+/// True when `handle` is a GpuHandle, by its size; sets `read`.
 inline bool read(const MemoryHandle& handle, GpuHandle& read) noexcept {
   return handle.bytes().size() == sizeof read && read_object(handle.bytes(), read);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connection manager's thread and the passive half of connecting; the module's half is
-// connection_manager_connect.cpp.
+// The connection manager's thread, which accepts connections.  connection_manager_connect.cpp has the functions that
+// the module's thread calls.
 #include "opal/btl/sm/connections/connection_manager.hpp"
 
 #include <pthread.h>
@@ -22,9 +22,9 @@ namespace opal::btl::sm {
 namespace {
 
 constexpr std::uint64_t kListenerId = 1;
-constexpr int kMostMessages = 16;         // of one peer at a time
-constexpr std::size_t kMostSilent = 256;  // connections without a hello cost a descriptor each
-constexpr int kPauseMs = 100;             // without accepting, when descriptors have run out
+constexpr int kMostMessages = 16;         // read from one peer before other peers have their turn
+constexpr std::size_t kMostSilent = 256;  // maximum of accepted connections without a hello, each a descriptor
+constexpr int kPauseMs = 100;             // milliseconds without accepting when descriptors have run out
 
 bool add_to(int epoll, int fd, std::uint64_t id) noexcept {
   epoll_event event{};
@@ -33,7 +33,7 @@ bool add_to(int epoll, int fd, std::uint64_t id) noexcept {
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/// Waits for events, at most kPauseMs while `pause`.  This is the only point where a thread may be cancelled.
+/// Waits for events, at most kPauseMs if `pause`.  The thread can be cancelled only here.
 int wait_cancelable(int epoll, std::span<epoll_event> events, bool pause) {
   int state = 0;
   ::pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
@@ -44,7 +44,7 @@ int wait_cancelable(int epoll, std::span<epoll_event> events, bool pause) {
   return count;
 }
 
-/// A thread that inherits a full signal mask: handlers run in the program's own threads only.
+/// Starts a thread with all signals blocked, so that signal handlers run in the program's own threads only.
 template <class Body>
 Result<std::thread> start_quiet_thread(Body body) {
   sigset_t all;
@@ -89,7 +89,7 @@ ConnectionManager::~ConnectionManager() {
   if (!inherited_ && !thread_.joinable()) return;
   unfollow_forks();
   if (inherited_) return;
-  // A descriptor would not wake the thread of a program that has closed all descriptors.
+  // Cancelled, not woken by a descriptor: the program may have closed all descriptors.
   (void)::pthread_cancel(thread_.native_handle());
   thread_.join();
   for (auto& [id, connection] : connections_) {
@@ -125,11 +125,11 @@ void ConnectionManager::accept_connections() noexcept {
   for (;;) {
     Fd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
-      // The process is out of descriptors, or the kernel of memory: those that wait are accepted after a pause.
+      // The process has no descriptor left, or the kernel no memory: accepts the waiting peers after a pause.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) stop_listening();
       return;
     }
-    // The abstract name is open to every user.
+    // Every user can connect to an abstract name.
     if (!PeerProcess::of(socket.get())) continue;
     const std::lock_guard lock{mutex_};
     if (silent_ >= kMostSilent) drop_oldest_silent_locked();
@@ -140,7 +140,7 @@ void ConnectionManager::accept_connections() noexcept {
   }
 }
 
-/// Else the listener, which stays readable, would keep the thread awake.
+/// Removes the listener from epoll.  It stays readable and would keep the thread awake.
 void ConnectionManager::stop_listening() noexcept {
   deaf_ = ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr) == 0;
 }
@@ -220,7 +220,7 @@ Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHe
   // connect() may have begun or even succeeded meanwhile.
   if (link && completed) crossing = must_cross_locked(peer);
   if (!link || !completed || crossing) {
-    indices_[index] = false;  // the peer has never heard of it
+    indices_[index] = false;  // the peer does not know it
     if (!link) return link.error();
     return completed;
   }
@@ -228,8 +228,8 @@ Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHe
   --silent_;
   establish_locked(connection, **link, id);
   Link& established = **link;
-  // The event comes first: once the peer has our answer its messages may come, and progress() must know whose
-  // they are.
+  // The event precedes the answer: once the peer has the answer it may send messages, and progress() must find the
+  // endpoint for them.
   report_locked({ConnectionEvent::Kind::accepted, id, index, std::move(*link)});
   if (!local_.introduce(socket, HelloKind::accept, established)) peer_ended_locked(id, false);
   return {};
@@ -252,12 +252,12 @@ Result<std::uint32_t> ConnectionManager::take_index_locked() noexcept {
   return static_cast<std::uint32_t>(free - indices_.begin());
 }
 
-/// Reads from the peer of an established link, which may ask for a pool or cookie, give one, or disconnect.
+/// Handles the messages of an established link: requests, answers and goodbye.  False: the peer has ended the link.
 bool ConnectionManager::still_stands_locked(std::uint64_t id) noexcept {
   for (int messages = 0;; ++messages) {
     const auto found = connections_.find(id);
     if (found == connections_.end() || found->second.peer_closed) return false;
-    if (messages == kMostMessages) return true;  // epoll will report the rest
+    if (messages == kMostMessages) return true;  // epoll reports further messages
     Connection& connection = found->second;
     auto received = receive_hello(connection.socket.get(), Deadline::after(std::chrono::nanoseconds{0}));
     if (!received && received.error().code == Errc::timed_out) return true;
@@ -288,7 +288,9 @@ bool ConnectionManager::still_stands_locked(std::uint64_t id) noexcept {
       report_locked(std::move(event));
     } else {
       const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
-      if (received && !goodbye) log::info("btl.sm", "peer {} talks out of turn, dropped", to_string(connection.peer));
+      if (received && !goodbye)
+        log::info("btl.sm", "peer {} sent an unexpected message on its socket; its connection is ended",
+                  to_string(connection.peer));
       peer_ended_locked(id, goodbye);
       return false;
     }
@@ -301,7 +303,7 @@ void ConnectionManager::give_pool_locked(const Connection& connection, std::uint
   const auto access = mpool::open_shared_pool(number);
   if (access) answer.pool_base = access->base;
   const int fd = access ? access->fd.get() : -1;
-  // Should the socket be full, the peer goes on without the pool.
+  // If the socket is full, the peer does without the pool.
   (void)send_hello(connection.socket.get(), answer, {&fd, access ? 1U : 0U});
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/connections/connection_manager.hpp — the thread that accepts and makes connections, also while the
-// program computes, and that notices when a peer hangs up.  It sleeps in epoll; no data passes through it.
+// opal/btl/sm/connections/connection_manager.hpp — makes, watches and ends the connections of one module.  Its thread
+// accepts peers and detects their end, also while the program computes.  The thread sleeps in epoll_wait(); messages
+// and data do not pass through it.
 //
-// * Each connection keeps its Unix socket.  `goodbye` on it is a disconnect, a hang-up without goodbye a death.
+// * Each connection keeps its Unix socket.  `goodbye` on it is a disconnect; end of file without goodbye is a death.
 // * If both sides connect at once, the attempt of the smaller PeerId wins; the other connect() waits for it.
-// * A forked child has no such thread and closes every socket it has inherited.  Otherwise a death of its parent would
-//   not be seen while the child lives.  The connections stay the parent's.
+// * A forked child has no such thread and closes every inherited socket.  Otherwise the peers would not see the end of
+//   the parent while the child lives.  The connections stay the parent's.
 //
-// Events for the module go into a list behind a mutex; an atomic flag says that it is not empty.  The two threads share
-// that list, the index table and the connection table.  Threads: public functions are the module's.
+// The thread reports events to the module in a list, and sets has_events().  A mutex guards the list, the index table
+// and the connection table.  Threads: the module's thread calls the public functions.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -30,21 +31,21 @@
 
 namespace opal::btl::sm {
 
-/// What the connection manager has to report.
+/// One report of the connection manager to the module.
 struct ConnectionEvent {
   enum class Kind : std::uint8_t {
-    accepted,      ///< a peer has connected; `link` is it
+    accepted,      ///< a peer has connected; `link` is the connection
     disconnected,  ///< the peer of link `id` has disconnected
     died,          ///< the process of the peer of link `id` has ended
-    pool,          ///< the peer of link `id` has given, or refused, shared pool `pool.number`
-    cookie,        ///< the peer of link `id` has answered for a registration of its own
-    file,          ///< the peer of link `id` has sent a descriptor, or refused to
-    closed,        ///< both sides have ended link `id`: no new message can bear `index`
+    pool,          ///< answer to ask_pool(): `pool`, whose map is empty if the peer has refused
+    cookie,        ///< answer to ask_cookie(): `cookie`, 0 if the peer has refused
+    file,          ///< answer to an expect_file(): `file`, empty if the peer has refused
+    closed,        ///< both sides have ended link `id`: the peer writes no new FIFO item with `index`
   };
   Kind kind;
-  std::uint64_t id;
-  std::uint32_t index;
-  std::unique_ptr<Link> link;
+  std::uint64_t id;            ///< Link::id; 0 with `closed`: connect() has failed
+  std::uint32_t index;         ///< MessageLink::index
+  std::unique_ptr<Link> link;  ///< only with `accepted`
   PeerPool pool{};
   KnemCookie cookie{};
   ReceivedFile file{};
@@ -52,37 +53,40 @@ struct ConnectionEvent {
 
 class OPAL_EXPORT ConnectionManager final : private ForkListener {
  public:
-  /// Opens the socket `door` and starts the thread.  `local` and `doorbell`, which is written at each event, must
-  /// outlive the connection manager.  Errors: os.
+  /// Opens the socket with the name `door` and starts the thread.  The thread writes to the eventfd `doorbell` at each
+  /// event.  `local` and `doorbell` must outlive the connection manager.  Errors: os.
   static Result<std::unique_ptr<ConnectionManager>> start(const LocalSide& local, const PeerId& door, int doorbell);
-  /// Disconnects from all peers; in a forked child it does nothing.
+  /// Ends the thread and sends goodbye to all peers.  In a forked child: neither.
   ~ConnectionManager();
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
 
-  /// A connection to the peer at `address`, ours or the one that the peer has made meanwhile.
-  /// Errors: unreachable, peer_gone, protocol, version_mismatch, permission, limit_reached, no_memory, not_supported
-  /// (in a forked child), os.
+  /// Returns a connection to the peer at `address`: a new one, or the one that the peer has made meanwhile.
+  /// Blocks at most about Config::connect_timeout.
+  /// Errors: unreachable (also: no answer in time), peer_gone, protocol, version_mismatch, permission, limit_reached,
+  /// no_memory, not_supported (in a forked child), os, or the error with which the peer refuses.
   Result<std::unique_ptr<Link>> connect(const Address& address);
 
-  /// Ends a link: goodbye to the peer.  `closed` follows when the peer has ended it too.
+  /// Ends a link: sends goodbye.  The event `closed` follows when the peer has ended the link too.
   void close(std::uint64_t id) noexcept;
-  /// Asks the peer of a link for a shared pool; the event `pool` follows, unless the peer ends.
+  // Requests to the peer of a link.  The event `pool`, `cookie` or `file` follows; none if the peer ends, or if a
+  // socket is full and the request or its answer is lost.
+
+  /// Requests the descriptor of the peer's shared pool `number`.
   void ask_pool(std::uint64_t id, std::uint32_t number) noexcept;
-  /// Asks the peer of a link for the KNEM cookie of a registration; the event `cookie` follows, unless the peer
-  /// ends.
+  /// Requests the KNEM cookie of the peer's registration `region`.
   void ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept;
-  /// A message has asked the peer of a link for a descriptor; the event `file` follows, unless the peer ends.
+  /// Permits the peer to send one descriptor.  Call before the active message that requests it is sent.
   void expect_file(std::uint64_t id) noexcept;
-  /// The answer to such a message: `file`, or a refusal for -1.
+  /// Answers such a message: sends the descriptor `file`, which stays the caller's, or a refusal if it is -1.
   void give_file(std::uint64_t id, const SoftwareHandle& region, const FileNote& note, int file) noexcept;
-  /// After `closed`, when no old message can bear the index any more.
+  /// Frees the index for another peer.  Requires: `closed` was reported, and no item in the FIFO has the index.
   void release_index(std::uint32_t index) noexcept;
 
   [[nodiscard]] bool has_events() const noexcept { return has_events_.load(std::memory_order_acquire); }
   [[nodiscard]] std::vector<ConnectionEvent> take_events();
 
-  /// True in a forked child: what this side has with its peers is the parent's.
+  /// True in a forked child: the connections belong to the parent.
   [[nodiscard]] bool inherited() const noexcept { return inherited_; }
 
  private:
@@ -90,16 +94,16 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
     Fd socket;
     PeerId peer;
     std::uint32_t index = 0;
-    bool established = false;  // false: connected, has not said hello
-    bool we_closed = false;
-    bool peer_closed = false;
-    std::uint32_t asked = 0;  // for pools, cookies and files, not yet answered
-    std::shared_ptr<std::atomic<bool>> hung_up;
+    bool established = false;                    // false: the peer has not sent hello
+    bool we_closed = false;                      // close() was called
+    bool peer_closed = false;                    // goodbye or end of file was received
+    std::uint32_t asked = 0;                     // requests for pools, cookies and files without an answer
+    std::shared_ptr<std::atomic<bool>> hung_up;  // RemoteMemory::hung_up of the link
   };
-  /// What the table of peers says about one.
+  /// An entry of peers_.  Exists while one of the members is set.
   struct PeerState {
-    bool connecting = false;  // connect() is at work
-    std::uint64_t link = 0;   // established link, 0 = none
+    bool connecting = false;  // connect() to this peer runs
+    std::uint64_t link = 0;   // id of the established link, 0: none
   };
 
   ConnectionManager(const LocalSide& local, Fd listener, Fd epoll, int doorbell);
@@ -111,7 +115,7 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   void after_fork_in_parent() noexcept override;
   void after_fork_in_child() noexcept override;
 
-  void run();  // not noexcept: its end is a cancellation, which unwinds the stack
+  void run();  // not noexcept: the destructor cancels the thread, which unwinds the stack
   void accept_connections() noexcept;
   void stop_listening() noexcept;
   void listen_again() noexcept;
@@ -120,7 +124,7 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   void handshake(std::uint64_t id, int socket) noexcept;
   Result<void> welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing);
 
-  /// True when an unauthenticated connection must be told to use the connection in the other direction.
+  /// True when a connection of `peer` must be answered with `crossing`: one in the other direction exists or wins.
   bool must_cross_locked(const PeerId& peer) noexcept;
   Result<std::uint32_t> take_index_locked() noexcept;
   void establish_locked(Connection& connection, Link& link, std::uint64_t id);
@@ -139,17 +143,17 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   const int doorbell_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;                            // a peer's state, for connect()
+  std::condition_variable changed_;                            // a link was established; connect() waits for it
   std::unordered_map<std::uint64_t, Connection> connections_;  // by link id
   std::unordered_map<PeerId, PeerState> peers_;
-  std::vector<bool> indices_;  // true = taken
+  std::vector<bool> indices_;  // by MessageLink::index; true: in use
   std::vector<ConnectionEvent> events_;
   std::atomic<bool> has_events_{false};
   bool inherited_ = false;
-  std::uint64_t next_id_ = 16;  // below: the connection manager's own descriptors
-  std::size_t silent_ = 0;      // unauthenticated connections that have not said hello
-  bool deaf_ = false;           // the listener is not watched for a while; the thread's own
-  std::thread thread_;          // last: it uses all of the above
+  std::uint64_t next_id_ = 16;  // smaller ids in epoll are the connection manager's own descriptors
+  std::size_t silent_ = 0;      // accepted connections whose peer has not sent hello
+  bool deaf_ = false;           // accepting pauses: the listener is not in epoll_.  Only the thread uses it
+  std::thread thread_;          // last: the thread uses all of the above
 };
 
 }  // namespace opal::btl::sm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module's side of the connection manager: connecting, ending, hearing the connection events; and forks.
+// The functions of the connection manager that the module's thread calls, and the fork handlers.
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -28,14 +28,14 @@ Result<std::unique_ptr<Link>> ConnectionManager::connect(const Address& address)
   PeerState& state = peers_[peer];
   state.connecting = false;
   if (!link || *link == nullptr) {
-    // A peer that has heard of the index may have used it: it goes the way of a closed link's.
+    // The peer may have used an index that it knows: Connections releases it as that of a closed link.
     if (exposed) {
       report_locked({ConnectionEvent::Kind::closed, 0, index, nullptr});
     } else {
       indices_[index] = false;
     }
   }
-  if (link && *link == nullptr) {  // the peer's own attempt, which wins, arrives at our door
+  if (link && *link == nullptr) {  // the peer's own attempt wins: waits for it
     while (peers_[peer].link == 0 && !deadline.expired()) {
       changed_.wait_for(lock, std::min<std::chrono::nanoseconds>(deadline.remaining(), std::chrono::seconds{1}));
     }
@@ -49,7 +49,8 @@ Result<std::unique_ptr<Link>> ConnectionManager::connect(const Address& address)
   return link;
 }
 
-/// Null: the connection comes from the other side.  `exposed`: the peer may have learnt our index.
+/// Connects to the peer's socket.  Null: the connection comes from the other side.  Sets `exposed` when the peer may
+/// know `index`.
 Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address, const Deadline& deadline,
                                                          std::uint32_t index, bool& exposed) {
   OPAL_TRY_ASSIGN(Fd socket, connect_to(address.door, deadline));
@@ -59,7 +60,7 @@ Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address,
   OPAL_TRY(local_.introduce(socket.get(), HelloKind::hello, *link));
   auto received = receive_hello(socket.get(), deadline);
   if (!received && received.error().code == Errc::timed_out) {
-    return Error{Errc::unreachable, 0, "sm connect: no answer within btl_sm_connect_timeout"};
+    return Error{Errc::unreachable, 0, "sm connect: the peer does not answer in time"};
   }
   if (!received) return received.error();
   switch (received->hello.kind) {
@@ -85,7 +86,7 @@ Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address,
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = id;
-  // Without it the peer's death would go unnoticed: better no connection.
+  // Without epoll the peer's death would not be noticed, so there is no connection then.
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event) != 0) {
     const int error = errno;
     forget_link_locked(address.peer, id);
@@ -153,7 +154,7 @@ void ConnectionManager::give_file(std::uint64_t id, const SoftwareHandle& region
   Hello answer = local_.plain(HelloKind::file, found->second.peer, file < 0 ? Errc::not_supported : Errc{});
   answer.region = region;
   answer.note = note;
-  // Should the socket be full, the peer goes on without the file.
+  // If the socket is full, the peer does without the file.
   (void)send_hello(found->second.socket.get(), answer, {&file, file < 0 ? 0U : 1U});
 }
 
@@ -174,13 +175,14 @@ void ConnectionManager::before_fork() noexcept { mutex_.lock(); }
 
 void ConnectionManager::after_fork_in_parent() noexcept { mutex_.unlock(); }
 
-/// Closes what hangs up when its last descriptor is closed; the rest is memory, which the child may keep.
+/// Closes the sockets: peers see the parent's end only when their last descriptor is closed.  The child keeps the
+/// memory.
 void ConnectionManager::after_fork_in_child() noexcept {
   inherited_ = true;
   for (auto& [id, connection] : connections_) connection.socket.reset();
   listener_.reset();
-  epoll_.reset();  // or the child could change what the parent listens to
-  // The child has neither the thread nor a waiting one, so there is nothing to join or to wake.
+  epoll_.reset();  // parent and child share the epoll set
+  // In the child neither the thread nor a waiting thread exists, so it must not join or wake one.
   std::construct_at(&thread_);
   std::construct_at(&changed_);
   mutex_.unlock();

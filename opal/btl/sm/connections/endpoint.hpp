@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/connections/endpoint.hpp — one local peer: messages in both directions, the connection, helped transfers.
-// The first lines hold what every send touches.  Owned by Connections.  Threads: as the module; send_beside() touches
-// only the sending half.
+// Its first cache lines hold the members that every send uses.  Owned by Connections.  Threads: as the module;
+// send_beside() touches only the sending half.
 #pragma once
 #include <memory>
 #include <string>
@@ -24,12 +24,12 @@ class Endpoint final : public MessagePeer {
   [[nodiscard]] Link& link() const noexcept { return *link_; }
   [[nodiscard]] RemoteMemory& memory() const noexcept { return *link_; }
 
-  /// How far the end of the connection is; connections/connections.hpp uses it.
+  /// Progress of the connection's end; Connections alone changes it.
   struct Ending {
-    bool draining = false;        ///< the peer has closed its end; messages that it sent before are still received
-    bool reported = false;        ///< on_failed has been called
-    std::uint64_t last_item = 0;  ///< draining: the position of our FIFO behind which there is nothing of it
-    Error why{};
+    bool draining = false;        ///< the peer has ended the connection; messages sent before are still received
+    bool reported = false;        ///< Observer::on_failed has been called
+    std::uint64_t last_item = 0;  ///< draining: position in this module's FIFO; the peer's items are all before it
+    Error why{};                  ///< valid once draining or dead(): why the connection ends
   };
   Ending ending;
   HelpedState helped;

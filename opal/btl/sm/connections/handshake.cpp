@@ -23,7 +23,7 @@ struct SocketName {
   socklen_t size = 0;
 };
 
-/// An abstract name: a zero byte first, then anything; no file, gone with the last socket.
+/// An abstract name: it begins with a zero byte, has no file, and ends with its last socket.
 SocketName name_of(const PeerId& door) {
   SocketName name;
   name.address.sun_family = AF_UNIX;
@@ -67,7 +67,7 @@ std::size_t expected_fds(const Hello& hello) noexcept {
   }
 }
 
-/// Takes every descriptor out of a received message, so that none leaks whatever else is wrong with it.
+/// Takes ownership of every descriptor in a received message, so that none leaks if the message is invalid.
 std::vector<Fd> take_fds(msghdr& message) {
   std::vector<Fd> fds;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
@@ -142,7 +142,7 @@ Result<Fd> connect_to(const PeerId& door, const Deadline& deadline) {
     if (errno == ECONNREFUSED)
       return Error{Errc::unreachable, errno, "sm connect: no process has that address any more"};
     if (errno != EAGAIN && errno != EINTR) return Error{Errc::os, errno, "connect(sm)"};
-    // So many connect at once that the peer's queue is full: it empties without the peer's program doing anything.
+    // The peer's queue is full.  Its connection manager empties the queue while the peer's program computes.
     if (deadline.expired()) return Error{Errc::unreachable, ETIMEDOUT, "sm connect: the peer's queue stays full"};
     (void)::poll(nullptr, 0, 1);
   }

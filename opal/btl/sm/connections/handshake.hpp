@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/connections/handshake.hpp — the messages of the Unix socket between two modules, byte for byte, and the
-// address blob that leads to it.  One message in each direction makes a connection: each brings the descriptors of the
-// sender's inbox, segment, registration table and doorbell.  Later messages ask for shared pools and cookies, or end
-// it. Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
+// opal/btl/sm/connections/handshake.hpp — the messages on the Unix socket between two modules, byte for byte, and the
+// address that names the socket.  One message in each direction makes a connection: each carries the descriptors of the
+// sender's inbox, segment, registration table and doorbell.  Later messages request and send shared pools, cookies and
+// other descriptors, or end the connection.  Any change here: increment kHelloVersion.
+// receive_hello() checks magic, version, size and number of descriptors.  The receiver checks all other fields.
+// Threads: any.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -24,18 +26,18 @@ inline constexpr std::uint32_t kAddressMagic = 0x6d73'706f;  // "opsm"
 inline constexpr std::uint32_t kHelloMagic = 0x6568'6d73;    // "smhe"
 inline constexpr std::uint32_t kHelloVersion = 5;
 
-/// A module's address blob.
+/// The address of a module (btl::Module::address()).
 struct Address {
   std::uint32_t magic;
   std::uint32_t version;
-  std::array<std::byte, 16> boot;   ///< /proc/sys/kernel/random/boot_id: the same on one running kernel only
-  std::uint64_t network_namespace;  ///< inode: abstract sockets are seen within one only
-  std::uint64_t user_namespace;     ///< inode: a user has different numbers in different ones
+  std::array<std::byte, 16> boot;   ///< /proc/sys/kernel/random/boot_id: equal only on the same running kernel
+  std::uint64_t network_namespace;  ///< inode: an abstract socket is visible only within its network namespace
+  std::uint64_t user_namespace;     ///< inode: user ids are comparable only within one user namespace
   std::uint64_t user_id;
   PeerId peer;
-  PeerId door;  ///< random name of the socket
+  PeerId door;  ///< random name of the listening socket, see listen_at()
 
-  /// The address of a socket called `door` in this process's world.  Errors: os.
+  /// The address of this process, whose listening socket has the name `door`.  Errors: os.
   OPAL_EXPORT static Result<Address> here(const PeerId& peer, const PeerId& door);
   /// Errors: protocol, version_mismatch.
   OPAL_EXPORT static Result<Address> decode(ByteSpan blob);
@@ -43,50 +45,52 @@ struct Address {
 static_assert(sizeof(Address) == 80 && std::has_unique_object_representations_v<Address>, "wire layout v5");
 
 enum class HelloKind : std::uint32_t {
-  hello = 1,   ///< I want to connect
-  accept,      ///< welcome
-  crossing,    ///< there is, or will be, a connection in the other direction: use that
-  refused,     ///< no; see `refusal`
-  goodbye,     ///< I have sent my last message
-  ask_pool,    ///< give me shared pool `pool` of yours
-  pool,        ///< here is my shared pool `pool`, or, without `pool_base`, there is none
-  ask_cookie,  ///< make a KNEM region of the registration `region` of yours
-  cookie,      ///< here is the cookie of `region`, or 0
-  file,        ///< here is a descriptor for `region`, which you have asked for in a message, or, with `refusal`, none
+  hello = 1,   ///< the sender requests a connection
+  accept,      ///< the connection is made
+  crossing,    ///< the connection is refused: one in the other direction exists, or will exist
+  refused,     ///< the connection is refused for the reason `refusal`
+  goodbye,     ///< the sender disconnects; it sends no further message
+  ask_pool,    ///< requests the receiver's shared pool `pool`
+  pool,        ///< answer: the descriptor of `pool`; refused if `pool_base` is 0
+  ask_cookie,  ///< requests a KNEM region of the receiver's registration `region`
+  cookie,      ///< answer: the cookie of `region`; refused if it is 0
+  file,        ///< answer to an active message: a descriptor for `region`; refused if `refusal` is not 0
 };
 
-/// Bytes that go with a descriptor.
+/// Bytes that accompany the descriptor of a `file`; the transport above sm defines them.
 using FileNote = std::array<std::byte, 64>;
 
+/// Every message.  A field whose comment names a kind is used only with that kind.
 struct Hello {
   std::uint32_t magic = kHelloMagic;
   std::uint32_t version = kHelloVersion;
   HelloKind kind{};
-  std::uint32_t refusal = 0;  ///< an Errc
+  std::uint32_t refusal = 0;  ///< with refused and file: an Errc
   PeerId from;
   PeerId to;
-  std::uint32_t your_index = 0;     ///< what the receiver writes into the sender's FIFO as its own name
-  std::uint32_t max_send = 0;       ///< the sender's largest message
-  std::uint32_t fences = 0;         ///< 1: the sender's stores can be fenced from afar (core/sync/asymmetric_fence.hpp)
-  std::uint32_t pool = 0;           ///< number of a shared pool (mpool/shared_directory.hpp)
-  std::uint64_t probe_address = 0;  ///< of a page of ProbePage::kSize bytes
+  // With hello and accept, unless the comment names another kind:
+  std::uint32_t your_index = 0;     ///< the receiver writes it into its FIFO items for the sender (wire::FifoItem)
+  std::uint32_t max_send = 0;       ///< the sender's largest message, bytes
+  std::uint32_t fences = 0;         ///< 1: the sender's process accepts remote fences (core/sync/asymmetric_fence.hpp)
+  std::uint32_t pool = 0;           ///< with ask_pool and pool: number of the pool (mpool/shared_directory.hpp)
+  std::uint64_t probe_address = 0;  ///< of the sender's ProbePage
   std::uint64_t probe_seed = 0;
-  std::uint64_t pool_base = 0;     ///< address of the pool in its owner
-  std::int64_t xpmem_segment = 0;  ///< the sender's memory as an XPMEM segment; 0: it offers none
-  std::uint64_t knem_cookie = 0;   ///< with hello and accept: of the page at probe_address; 0: none
-  SoftwareHandle region{};         ///< of a registration
-  std::uint64_t extensions = 0;    ///< with hello and accept: what the sender can beyond sm; bits of kExtension...
-  FileNote note{};                 ///< with a file: what else is to be known about it
+  std::uint64_t pool_base = 0;     ///< with pool: address of the pool in its owner
+  std::int64_t xpmem_segment = 0;  ///< the sender's memory as an XPMEM segment; 0: none
+  std::uint64_t knem_cookie = 0;   ///< of the ProbePage, or with cookie: of `region`; 0: none
+  SoftwareHandle region{};         ///< with ask_cookie, cookie and file: a registration
+  std::uint64_t extensions = 0;    ///< features of the sender beyond sm: bits of kExtension...
+  FileNote note{};                 ///< with file
 };
 static_assert(sizeof(Hello) == 208 && std::has_unique_object_representations_v<Hello>, "wire layout v5");
 
-inline constexpr std::uint64_t kExtensionGpu = 1;  ///< it is a smcuda module
+inline constexpr std::uint64_t kExtensionGpu = 1;  ///< the sender is a smcuda module
 
-/// A descriptor that the peer was asked for.
+/// The content of a message of kind `file`.
 struct ReceivedFile {
   SoftwareHandle region{};
   FileNote note{};
-  Fd file{};  ///< none: refused
+  Fd file{};  ///< empty: refused
 };
 
 /// The descriptors that come with `hello` and `accept`, in this order.
@@ -101,24 +105,28 @@ inline constexpr std::size_t kHelloFds = 4;
 struct ReceivedHello {
   Hello hello;
   HelloFds fds;  ///< only with hello and accept
-  Fd pool;       ///< only with a pool that exists, or a file
+  Fd pool;       ///< only with pool and file, unless refused
 };
 
-/// The process at the other end of a connected Unix socket.  Errors: os, permission (another user).
+/// The process at the other end of a connected Unix socket, as the kernel reports it.
 struct PeerProcess {
-  int pid;  ///< 0 when it is not visible in this PID namespace
+  int pid;  ///< 0 when the process is not visible in this PID namespace
+  /// Errors: os, permission (another user).
   OPAL_EXPORT static Result<PeerProcess> of(int socket);
 };
 
-/// A listening socket with the abstract name of `door`.  Errors: os.
+/// A listening, non-blocking socket with the abstract name "opal-sm-<door>".  Errors: os.
 OPAL_EXPORT Result<Fd> listen_at(const PeerId& door);
-/// A socket connected to it.  Errors: unreachable (no process listens, or not in time), os.
+/// A non-blocking socket connected to the one that listens at `door`.  Errors: unreachable (no process listens, or its
+/// queue stays full until `deadline`), os.
 OPAL_EXPORT Result<Fd> connect_to(const PeerId& door, const Deadline& deadline);
 
-/// Sends a message with `fds` (four, one with a pool or a file, or none).  Never blocks.  Errors: peer_gone, os.
+/// Sends a message with `fds` (four with hello and accept, one with pool and file, else none).  Never blocks.
+/// Errors: peer_gone, os (also: the socket is full).
 OPAL_EXPORT Result<void> send_hello(int socket, const Hello& hello, std::span<const int> fds = {});
 
-/// Waits for a message.  Errors: timed_out, peer_gone (closed), protocol, version_mismatch, os.
+/// Waits for a message until `deadline`.
+/// Errors: timed_out, peer_gone (the peer closed the socket), protocol, version_mismatch, os.
 OPAL_EXPORT Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline);
 
 }  // namespace opal::btl::sm

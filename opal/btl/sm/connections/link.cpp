@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kLargestMaxSend = 1U << 24;
 
-/// Maps a peer's registration table read-only; it must not be able to shrink under us.
+/// Maps a peer's registration table read-only.  It must be sealed, since shrinking it would cause SIGBUS here.
 Result<Mapping> map_registrations(int fd) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
@@ -28,7 +28,7 @@ Result<Mapping> map_registrations(int fd) {
   return Mapping::shared(fd, static_cast<std::size_t>(status.st_size), 0, false);
 }
 
-/// A descriptor that we write 8 bytes to whenever the peer sleeps must be an eventfd, not something that could block.
+/// Checks that the descriptor is a non-blocking eventfd, since senders write to it.
 Result<void> check_doorbell(int fd) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -120,7 +120,7 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   link.extensions = hello.extensions;
   OPAL_TRY_ASSIGN(link.in, InSegment::attach(received.fds.segment.get(), link.peer, self_));
   OPAL_TRY_ASSIGN(link.inbox, PeerInbox::attach(received.fds.inbox.get(), link.peer));
-  // A quarter: one sender alone cannot fill what the others need, and a stopped receiver is noticed early.
+  // A quarter: one sender alone cannot fill the FIFO for all others, and it notices a stopped receiver early.
   link.out->fragments().set_window(static_cast<std::uint32_t>(link.inbox.fifo().slots() / 4));
   OPAL_TRY_ASSIGN(link.registrations_map, map_registrations(received.fds.registrations.get()));
   OPAL_TRY_ASSIGN(link.registrations, RegistrationView::over(link.registrations_map.bytes()));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/connections/link.hpp — what one connection consists of.  Both sides make it in the same two steps:
-// prepare() makes what we bring, complete() checks and maps what the peer has brought.
-// Threads: LocalSide is constant after open (but for KnemRegions, which has a lock).  The module's thread and the
-// connection manager's use it.
+// opal/btl/sm/connections/link.hpp — the resources of one connection.  Both sides make a Link in the same steps:
+// prepare() makes this side's segment, introduce() sends its descriptors, complete() checks and maps the peer's.
+// Threads: LocalSide is constant after the module's open, except KnemRegions, which has a lock.  The module's thread
+// and the connection manager's thread use it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -22,25 +22,26 @@
 
 namespace opal::btl::sm {
 
-/// One connection.  Becomes part of an Endpoint.
+/// One connection.  The connection manager makes it; the Endpoint owns it.
 struct Link : MessageLink, RemoteMemory {
-  std::uint64_t id = 0;  ///< the connection manager's number of it
+  std::uint64_t id = 0;  ///< names the connection in calls of ConnectionManager and in its events
   PeerId peer;
-  std::uint64_t extensions = 0;  ///< the peer's: kExtension...
+  std::uint64_t extensions = 0;  ///< of the peer: bits of kExtension...
 };
 
-/// The kernel modules that single copy can use: the kernel's, or doubles.
+/// The kernel modules for single copy, or an error per module that says why it is not used.  Tests pass doubles.
 struct KernelDevices {
   using Xpmem = Result<std::shared_ptr<XpmemDevice>>;
   using Knem = Result<std::shared_ptr<KnemDevice>>;
   Xpmem xpmem;
   Knem knem;
 
-  /// Opens those that are in the order.
+  /// Opens the modules whose mechanisms are in `order`.
   OPAL_EXPORT static KernelDevices open(const MechanismOrder& order);
 };
 
-/// What this module is, as far as others are told.
+/// This module's half of every connection.  Owned by the module.
+/// Lifetime: `registrations` and the descriptors must outlive it.
 class OPAL_EXPORT LocalSide {
  public:
   LocalSide(const Config& config, const PeerId& self, int inbox_fd, RegistrationTable& registrations, int doorbell_fd,
@@ -52,26 +53,27 @@ class OPAL_EXPORT LocalSide {
 
   [[nodiscard]] const PeerId& self() const noexcept { return self_; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
-  /// This process pays for the fences of its senders (core/sync/asymmetric_fence.hpp).
+  /// True: this process executes the fences of its senders: receiver_fence(true) (core/sync/asymmetric_fence.hpp).
   [[nodiscard]] bool fences() const noexcept { return fences_; }
 
-  /// What this side can beyond sm; before the first peer hears of it.
+  /// Sets Hello::extensions.  Call before the first connection.
   void offer(std::uint64_t extensions) noexcept { extensions_ = extensions; }
 
-  /// What we bring: a segment to `peer`, whose index here is `index`.
+  /// Makes a Link with a new segment to `peer`, whose MessageLink::index is `index`.  Errors: those of
+  /// OutSegment::create().
   [[nodiscard]] Result<std::unique_ptr<Link>> prepare(const PeerId& peer, std::uint32_t index) const;
 
-  /// Sends it.
+  /// Sends a hello or accept with the descriptors of this side.  Errors: those of send_hello().
   [[nodiscard]] Result<void> introduce(int socket, HelloKind kind, const Link& link) const;
 
-  /// Adds what the peer, process `pid` (0 = unknown), has sent: maps, checks, probes.  Errors: protocol,
-  /// version_mismatch, permission, no_memory, os.
+  /// Checks and maps what the peer has sent, and tries the copy mechanisms.  `pid`: of the peer, 0: unknown.
+  /// Errors: protocol, version_mismatch, no_memory, os.
   [[nodiscard]] Result<void> complete(Link& link, int pid, ReceivedHello& received) const;
 
   /// A message without descriptors.
   [[nodiscard]] Hello plain(HelloKind kind, const PeerId& to, Errc refusal = {}) const noexcept;
 
-  /// Our answer to ask_cookie.
+  /// The cookie of this process's registration that `claimed` names; cookie 0: none.
   [[nodiscard]] KnemCookie cookie_of(const SoftwareHandle& claimed) const noexcept;
 
  private:
@@ -89,7 +91,7 @@ class OPAL_EXPORT LocalSide {
   std::uint64_t extensions_ = 0;
   ProbePage probe_;
   KernelDevices::Xpmem xpmem_;
-  std::int64_t xpmem_segment_ = 0;  // 0: we offer none
+  std::int64_t xpmem_segment_ = 0;  // of this process's memory; 0: none
   Result<std::unique_ptr<KnemRegions>> knem_;
 };
 

@@ -15,12 +15,12 @@
 namespace opal::btl::sm {
 namespace {
 
-// Units that one side takes at a time by single copy, at least.  A single transfer ends sooner with small shares, a
-// stream of them is faster with large ones.
+// Minimum of units that one side takes at a time by single copy.  A single transfer ends sooner with small shares; a
+// stream of transfers is faster with large ones.
 constexpr std::uint32_t kLeastShare = 2;
 constexpr std::uint32_t kLeastShareInStream = 8;
-constexpr std::uint32_t kMostAlone = 256;  // if the target stays silent
-// A running target needs less than a millisecond for a piece.
+constexpr std::uint32_t kMostAlone = 256;  // maximum of units while no piece comes from the target
+// Limit of the wait for the target at an abandoned transfer.  A running target needs less than a millisecond per piece.
 constexpr std::chrono::seconds kEndTimeout{10};
 
 std::uint32_t least_share(const HelpedTransfer& transfer) noexcept {
@@ -33,10 +33,10 @@ bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std:
                                   Completion& completion) noexcept {
   HelpedState& helped = peer.helped;
   const std::uint32_t now = progress_.progress_calls();
-  // In a stream the throughput counts, and each hand-over between the two sides costs.
+  // In a stream, throughput counts more than latency, and each transfer of work between the two sides costs time.
   const bool streamed = helped.last_post == now || (helped.initiator != nullptr && helped.initiator->count != 0);
   helped.last_post = now;
-  // To wake the target, or to wait until it gets our core, costs more than to copy alone.
+  // To wake the target, or to wait until it runs on a shared core, costs more than to copy alone.
   const TransferMode mode = modes_.choose(target, kind == RdmaOperation::Kind::get, cores_shared_ || peer.is_asleep());
   if (mode == TransferMode::alone) return false;
   InitiatorState* const state = state_of(peer);
@@ -47,14 +47,14 @@ bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std:
   completion.error = {};
   state->transfers[(state->first + state->count++) % InitiatorState::kMost] = {operation, target.range, mode, streamed};
   if (state->count == 1) {
-    // A completion that posts the next transfer gets here while progress() has the endpoint in its list.
+    // When a completion posts the next transfer, progress() still has the endpoint in active_.
     if (std::find(active_.begin(), active_.end(), &peer) == active_.end()) active_.push_back(&peer);
     start_next(peer);
   }
   return true;
 }
 
-/// The peer's state, made at first use; null: the segment has no memory left.
+/// The peer's state, made at the first use; null: the segment has no memory left.
 InitiatorState* HelpedInitiator::state_of(Endpoint& peer) noexcept {
   auto& state = peer.helped.initiator;
   if (state == nullptr) {
@@ -102,7 +102,8 @@ void HelpedInitiator::send_request(Endpoint& peer) noexcept {
   state.requested = sender_.send_inline(peer, wire::kHelpRequest, bytes_of(request), {}) == Post::done;
 }
 
-/// Copies out what the target has put into chunks.  Returns the number of pieces.
+/// Takes the pieces that the target has published, and copies those in chunks to the destination.  Returns their
+/// number.
 std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   const HelpedTransfer& transfer = state.running();
@@ -128,13 +129,14 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
   return count;
 }
 
-/// Whether we can go on without the target.  What nothing copies of a put goes by messages.
+/// True when the initiator can copy without the target.  A put always can, since messages carry what no mechanism
+/// copies.
 bool HelpedInitiator::may_copy(Endpoint& peer) const noexcept {
   const HelpedTransfer& running = peer.helped.initiator->running();
   return running.is_put() || peer.memory().copy.reaches(running.there);
 }
 
-/// Copies a share of the rest.  Returns the number of events.
+/// Takes units from the back and copies them.  Returns the number of events.
 std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   const HelpedTransfer& transfer = state.running();
@@ -164,7 +166,7 @@ std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   return 1;
 }
 
-/// Ends the running transfer.  False: not yet, messages carry what is left over, or wait for a credit to do so.
+/// Ends the running transfer.  False: not yet, since the emulated put of left_over is in flight or lacks a credit.
 bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   const HelpedTransfer transfer = state.running();
@@ -191,12 +193,12 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   return true;
 }
 
-/// Moves the running transfer of one peer on.  Returns the number of events.
+/// Makes progress on the running transfer of one peer.  Returns the number of events.
 std::size_t HelpedInitiator::advance(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   std::size_t count = take_pieces(peer);
   if (count != 0) {
-    peer.wake();  // the target may sleep since all chunks were full
+    peer.wake();  // the target may sleep because all chunks were full
     state.last_moved_ns = now_ns();
     state.share = kMostShare;
   } else if (may_copy(peer) && !state.ring.over() &&
@@ -213,7 +215,7 @@ std::size_t HelpedInitiator::progress() noexcept {
   std::size_t count = 0;
   for (std::size_t i = 0; i < active_.size();) {
     Endpoint& peer = *active_[i];
-    if (!peer.dead()) count += advance(peer);  // abandon() ends those of a failed peer
+    if (!peer.dead()) count += advance(peer);  // abandon() ends the transfers of a failed peer
     if (peer.helped.initiator->count == 0) {
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {

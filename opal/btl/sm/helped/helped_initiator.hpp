@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/helped/helped_initiator.hpp — the large puts and gets of this module with which their targets help.
-// What a target leaves undone is copied here.  Owned by the module.  Threads: as the module.
+// opal/btl/sm/helped/helped_initiator.hpp — the initiator's half of helped transfers: large puts and gets of this
+// module that initiator and target copy together (helped_ring.hpp).  The initiator copies all units that the target
+// does not.  Owned by the module.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -28,20 +29,20 @@ class HelpedInitiator {
         emulation_(emulation),
         operations_(operations) {}
 
-  /// Starts a put or get if help pays for it; `here` is the source, which is only read, or the destination.  False: the
-  /// caller copies without help.
+  /// Starts a put or get if TransferModes chooses help for it.  `here` is the source, which is only read, or the
+  /// destination.  True: `completion` runs later.  False: nothing has happened; the caller copies without help.
   [[nodiscard]] bool start(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
                            Completion& completion) noexcept {
     return target.range.size >= least_helped_ && start_large(kind, peer, here, target, completion);
   }
 
   [[nodiscard]] bool is_active() const noexcept { return !active_.empty(); }
-  /// Moves the running transfers on.  Returns the number of events.
+  /// Copies pieces of the running transfers and ends complete ones.  Returns the number of pieces and ended transfers.
   std::size_t progress() noexcept;
   /// True when progress() can do something now.
   [[nodiscard]] bool has_work() const noexcept;
-  /// Ends the transfers with a peer.  Returns when the peer copies no more from or to our memory, see
-  /// wait_for_target().
+  /// Ends all transfers with a peer with `why`.  Blocks until the peer does not access this process's memory for them,
+  /// at most 10 s if the peer is stopped.
   void abandon(Endpoint& endpoint, const Error& why) noexcept;
 
  private:
@@ -59,14 +60,14 @@ class HelpedInitiator {
 
   const TransferModes modes_;
   const std::uint64_t least_helped_;
-  const std::uint64_t timeout_ns_;  // a target of a pipelined get may be silent so long before we copy
-  const bool cores_shared_;
-  const FastBoxes& progress_;  // counts the progress calls
+  const std::uint64_t timeout_ns_;  // Config::pipeline_timeout
+  const bool cores_shared_;         // processes outnumber cores: the target may be waiting for this core
+  const FastBoxes& progress_;       // counts the progress calls
   Sender& sender_;
   MessagePeers& peers_;
   RdmaEmulation& emulation_;
-  RdmaOperations& operations_;     // of the module; this object carries the helped ones
-  std::vector<Endpoint*> active_;  // peers with a transfer
+  RdmaOperations& operations_;     // of the module
+  std::vector<Endpoint*> active_;  // peers with a running transfer
 };
 
 }  // namespace opal::btl::sm

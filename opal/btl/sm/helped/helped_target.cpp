@@ -64,8 +64,8 @@ void HelpedTarget::abandon(Endpoint& endpoint) noexcept {
   std::erase(active_, &endpoint);
 }
 
-/// Whether our table allows it now.  A GPU's memory is not for a processor; an honest initiator knows it from the
-/// table.
+/// True when this process's registration table allows the access now.  GPU memory is refused, since the processor
+/// cannot copy it; a correct initiator sees that in the table and sends no request.
 bool HelpedTarget::is_allowed(const TargetState& state) const noexcept {
   const RegistrationView table = registrations_.view();
   const Rights wanted = state.put ? Rights::remote_write : Rights::remote_read;
@@ -73,7 +73,8 @@ bool HelpedTarget::is_allowed(const TargetState& state) const noexcept {
          table.pool_of(state.region) != RegistrationView::kOfGpu;
 }
 
-/// Copies a piece between our memory, which may be gone, and its place in the peer's memory.
+/// Copies a piece between this process's memory at `bytes` and the peer's memory at `place`.  False: the copy failed,
+/// for instance because the program has unmapped `bytes`.
 bool HelpedTarget::copy_in_place(Endpoint& peer, std::byte* bytes, const RemoteRange& place) noexcept {
   RemoteMemory& memory = peer.memory();
   const bool put = peer.helped.target->put;
@@ -83,7 +84,7 @@ bool HelpedTarget::copy_in_place(Endpoint& peer, std::byte* bytes, const RemoteR
   return memory.copy.copy(place, bytes, !put).ok();
 }
 
-/// Copies pieces while chunks are free.  The claim word tells when the transfer is over.  Returns whether anything was
+/// Copies pieces while chunks are free, at most kPiecesPerProgress.  Returns true when a piece or a refusal was
 /// published.
 bool HelpedTarget::copy_pieces(Endpoint& peer) noexcept {
   TargetState& state = *peer.helped.target;
@@ -104,12 +105,12 @@ bool HelpedTarget::copy_pieces(Endpoint& peer) noexcept {
   return published;
 }
 
-/// Copies the next piece.  Sets `published` when the initiator has to hear of it.  False: no more pieces now.
+/// Copies the next piece.  Sets `published` when the caller must wake the initiator.  False: no more pieces now.
 bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
   TargetState& state = *peer.helped.target;
   const bool in_place =
       state.initiator_address != 0 && peer.memory().copy.reaches({state.initiator_address, state.size, {}, state.pool});
-  if (state.put && !in_place) {  // the initiator copies the rest
+  if (state.put && !in_place) {  // the initiator copies all other units
     state.active = false;
     return false;
   }
@@ -133,7 +134,7 @@ bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
       state.active = false;
       return false;
     }
-    state.initiator_address = 0;  // from here on by chunks
+    state.initiator_address = 0;  // further pieces go through chunks
     state.ring.retry_later(piece);
     return true;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/helped/helped_target.hpp — helps with the large puts and gets of peers, whose memory here they name.
-// Owned by the module.  Threads: as the module.
+// opal/btl/sm/helped/helped_target.hpp — the target's half of helped transfers: copies pieces of large puts and gets
+// that peers have posted on memory of this process (helped_ring.hpp).  Owned by the module.  Threads: as the module.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -16,18 +16,18 @@ class HelpedTarget {
   HelpedTarget(const RegistrationTable& registrations, MessagePeers& peers) noexcept
       : registrations_(registrations), peers_(peers) {}
 
-  /// A peer asks for help.  A request that breaks the protocol fails the peer.
+  /// Handles a HelpRequest: starts to copy.  An invalid request fails the peer.
   void on_request(Endpoint& peer, ByteSpan message) noexcept;
 
   [[nodiscard]] bool is_active() const noexcept { return !active_.empty(); }
-  /// Copies pieces.  Returns the number of peers for which it did.
+  /// Copies pieces, at most kPiecesPerProgress per peer.  Returns the number of peers that got a piece or a refusal.
   std::size_t progress() noexcept;
   /// True when progress() can do something now.
   [[nodiscard]] bool has_work() const noexcept {
     return std::any_of(active_.begin(), active_.end(),
                        [](const Endpoint* peer) { return peer->helped.target->ring.can_go_on(); });
   }
-  /// Ends the help for a peer.
+  /// Ends the help for a peer; its initiator copies the units that are left.
   void abandon(Endpoint& endpoint) noexcept;
 
  private:
@@ -38,7 +38,7 @@ class HelpedTarget {
 
   const RegistrationTable& registrations_;
   MessagePeers& peers_;
-  std::vector<Endpoint*> active_;  // peers that we help
+  std::vector<Endpoint*> active_;  // peers with a transfer that this side helps with
 };
 
 }  // namespace opal::btl::sm

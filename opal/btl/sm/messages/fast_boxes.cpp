@@ -7,10 +7,11 @@
 namespace opal::btl::sm {
 namespace {
 
-// Polling a few idle fast boxes costs less than the fence that parks them and the notification that ends that.
+// Number of fast boxes that are never parked.  To poll a few idle ones costs less than the fence that parks them and
+// the notification that ends the parking.
 constexpr std::size_t kAlwaysPolled = 4;
-// A fast box whose sender notifies soon after the parking is parked later next time, up to this limit.  So there is at
-// most one fence in so many progress calls.
+// Maximum of ReceivingHalf::park_after, which each unpark doubles.  It bounds how often a sender that sends rarely
+// causes a fence.
 constexpr std::uint32_t kMostIdle = 1 << 16;
 
 }  // namespace
@@ -33,7 +34,7 @@ void FastBoxes::park(std::size_t most, std::uint32_t least_idle) noexcept {
     return true;
   });
   if (parked_.size() == before) return;
-  // After it each sender either sees that its fast box is parked, or has published what is polled next.
+  // After the fence, each sender sees that its fast box is parked, or its record is visible to the poll below.
   receiver_fence(fences_);
   for (std::size_t i = before; i < parked_.size();) {
     if (parked_[i]->receiving.fast_box.ready()) {
@@ -66,7 +67,7 @@ void FastBoxes::unpark_notified(std::uint64_t notified) noexcept {
   }
 }
 
-/// Whether a fast box of `size` bytes may be accepted.  Closes parked ones for it, the one parked longest first.
+/// Returns true when a fast box of `size` bytes can be accepted.  Closes parked ones for it, in the order of parking.
 bool FastBoxes::make_room(std::uint32_t size) noexcept {
   const auto full = [&] { return accepted() >= most_ || bytes_ + size > most_bytes_; };
   if (size > most_bytes_) return false;

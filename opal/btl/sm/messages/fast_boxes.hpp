@@ -2,7 +2,7 @@
 // opal/btl/sm/messages/fast_boxes.hpp — the fast boxes that a module has accepted: it polls them, parks idle
 // ones, and closes parked ones to make room for new ones.
 // A progress call costs one load per polled fast box.  A parked one costs nothing until its sender notifies.
-// box_state.hpp has the protocol.  Owned by the module.  Threads: as the module.
+// box_state.hpp has the protocol.  Owned by Receiver.  Threads: as the module.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -39,9 +39,9 @@ class FastBoxes {
 
   /// Parks fast boxes that were idle for their limit of progress calls; a few always stay polled.
   void park_idle() noexcept;
-  /// Polls from now on the parked fast boxes whose senders have notified, also if their record was received already to
-  /// keep the order with the FIFO.  Bit i (0 to 31): a peer whose MessageLink::index is i modulo 32; other bits are
-  /// ignored.
+  /// Makes the parked fast boxes polled whose senders have notified.  The record may have been received already, to
+  /// keep the order with the FIFO.  Bit i (0 to 31) of `notified`: a peer whose MessageLink::index is i modulo 32;
+  /// other bits are ignored.
   void unpark_notified(std::uint64_t notified) noexcept;
   /// Writes into the peer's segment whether the offered fast box is accepted; full is no error.  Errors: protocol (an
   /// invalid offer, or a second fast box).
@@ -58,7 +58,7 @@ class FastBoxes {
   bool make_room(std::uint32_t size) noexcept;
 
   const std::size_t most_;
-  const std::uint64_t most_bytes_;  // a sender chooses the size of its fast box
+  const std::uint64_t most_bytes_;  // limit of bytes_, since a sender chooses the size of its fast box
   const bool fences_;
   std::vector<MessagePeer*> polled_;
   std::vector<MessagePeer*> parked_;  // in the order of parking, the earliest first

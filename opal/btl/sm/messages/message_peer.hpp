@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/messages/message_peer.hpp — one endpoint as the messages see it: a sending and a receiving half, joined
-// per direction by the sequence numbers of fast box and FIFO.
-// Threads: as the module; send_beside() touches only the sending half.
+// opal/btl/sm/messages/message_peer.hpp — the state of one endpoint for messages: a sending and a receiving half.  In
+// each direction, fast box and FIFO share one sequence of numbers.
+// Borrows the MessageLink, which must outlive it.  Threads: as the module; send_beside() touches only the sending half.
 #pragma once
 #include <sys/eventfd.h>
 
@@ -22,13 +22,13 @@ namespace opal::btl::sm {
 struct alignas(kCacheLine) ReceivingHalf {
   enum class FastBox : std::uint8_t { none, polled, parked };
 
-  std::uint16_t expected_seq = 0;
-  FastBox state = FastBox::none;  ///< our own record of box_state, which the peer can write
-  bool blocked = false;           ///< the fast box's next record waits for a message of the FIFO
-  bool peer_waits = false;        ///< the peer sleeps until we return credit
-  BoxReader fast_box;
-  std::uint32_t last_progress = 0;  ///< number of the progress call that received from the fast box last
-  std::uint32_t park_after = 0;     ///< idle progress calls until the fast box is parked
+  std::uint16_t expected_seq = 0;   ///< of the next message, from the fast box or the FIFO
+  FastBox state = FastBox::none;    ///< authoritative, unlike box_state in the segment, which the peer can write
+  bool blocked = false;             ///< the next record of the fast box was sent after a message still in the FIFO
+  bool peer_waits = false;          ///< the peer is in BackPressure::sleepers_
+  BoxReader fast_box;               ///< valid if has_fast_box()
+  std::uint32_t last_progress = 0;  ///< FastBoxes::progress_calls() when the fast box had a message last
+  std::uint32_t park_after = 0;     ///< idle limit: progress calls until the fast box may be parked
 
   [[nodiscard]] bool has_fast_box() const noexcept { return state != FastBox::none; }
 };
@@ -38,10 +38,10 @@ class MessagePeer : public btl::Endpoint {
   MessagePeer(btl::Module& module, const PeerId& peer, MessageLink& link, std::uint32_t sends_till_offer) noexcept
       : btl::Endpoint(module, peer), sending(link, sends_till_offer), messages_(&link) {}
 
-  /// Memory and descriptors of the connection.
   [[nodiscard]] MessageLink& messages() const noexcept { return *messages_; }
 
-  /// Sends through the fast box.  False: it is off, full or closed, or the message too large; nothing has happened.
+  /// Sends through the fast box.  Requires: the caller holds the send lock, if there is one.
+  /// False: the box is off, full or closed, or the message is too large; the message was not sent.
   [[nodiscard, gnu::always_inline]] bool push(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     if (!sending.fast_box.push(tag, sending.next_seq, header, payload)) {
       if (!sending.fast_box.full_for(header.size() + payload.size()) || !retry_push(tag, header, payload)) return false;
@@ -64,7 +64,7 @@ class MessagePeer : public btl::Endpoint {
   /// True while the peer sleeps.
   [[nodiscard]] bool is_asleep() const noexcept { return sending.sleeping->load(std::memory_order_relaxed) != 0; }
 
-  /// The peer has failed: no further post succeeds.  The caller holds the send lock.
+  /// Marks the peer as failed: every further post fails.  Requires: the caller holds the send lock.
   void end(const Error& why) noexcept {
     mark_dead(why);
     sending.fast_box.turn_off();
@@ -72,12 +72,13 @@ class MessagePeer : public btl::Endpoint {
 
   SendingHalf sending;
   ReceivingHalf receiving;
-  /// on_accepted has not been called: the observer has still to hear of the end of the peer's earlier connection.
+  /// Observer::on_accepted is delayed until on_failed was called for the peer's earlier connection.
   bool accept_deferred = false;
 
  private:
-  /// The fast box is full.  A receiver that empties it has room within microseconds.  Waiting for that costs both sides
-  /// much less than a stream that changes between fast box and FIFO.  The limit of retries follows their success.
+  /// Repeats the push into a full fast box, at most sending.retries times.  A receiver that empties the box makes room
+  /// within microseconds.  To wait for it costs both sides much less than a stream that alternates between fast box and
+  /// FIFO.  The limit doubles after a success.  After a failure it is divided by 4, and the next messages use the FIFO.
   [[gnu::noinline]] bool retry_push(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     for (std::uint32_t retry = 0; retry < sending.retries; ++retry) {
       cpu_relax();
@@ -92,8 +93,8 @@ class MessagePeer : public btl::Endpoint {
     return false;
   }
 
-  /// The receiver does not poll the fast box in which a record has just been published.  False: the fast box is closed
-  /// and the record was not read.
+  /// Called when the receiver does not poll the fast box in which a record has just been published.  False: the fast
+  /// box is closed, and the receiver has not read the record.
   [[gnu::noinline]] bool notify_receiver() noexcept {
     switch (notify(*sending.box_state)) {
       case Notice::none: break;
@@ -106,7 +107,7 @@ class MessagePeer : public btl::Endpoint {
     return true;
   }
 
-  /// Once per sleep; the caller has passed the fence.
+  /// Rings the doorbell, once per sleep.  Requires: the caller has called sender_fence() after it published.
   void wake_if_asleep() noexcept {
     const std::uint32_t sleep = sending.sleeping->load(std::memory_order_relaxed);
     if (sleep != 0 && sleep != sending.woken_sleep.load(std::memory_order_relaxed)) [[unlikely]] {

@@ -6,13 +6,13 @@
 namespace opal::btl::sm {
 namespace {
 
-// Polls of a few instructions each, for an awaited message: together longer than a short answer takes, so that the
-// progress call that follows is rarely needed.
+// Polls of a fast box by poll_from(), a few instructions each.  Together they take longer than a short answer, so that
+// the caller rarely needs progress().
 constexpr int kPollsOfFastBox = 128;
 
 }  // namespace
 
-/// Handles the next message of a fast box; false: there is none, or the FIFO has one that was sent before it.
+/// Handles the next message of a fast box.  False: there is none, or the FIFO has a message that was sent before it.
 [[gnu::always_inline]] inline bool Receiver::receive_next(MessagePeer& from) noexcept {
   ReceivingHalf& half = from.receiving;
   BoxRecord record{};
@@ -68,9 +68,9 @@ std::size_t Receiver::poll_fifo(std::size_t budget) noexcept {
   return count;
 }
 
-/// Delivers the FIFO's oldest item, and before it the records of its sender's fast box that were sent before; at most
-/// `budget` messages.  If that is not enough the item stays for the next progress call.  A receiver that took all that
-/// a full fast box holds would keep its senders waiting.
+/// Delivers the records of the sender's fast box that were sent before the FIFO's oldest item, then the item; at most
+/// `budget` messages.  If `budget` is too small, the item stays in the FIFO for the next progress call, since a full
+/// fast box in one call would delay other senders.  Returns the number of messages; a dropped item counts as one.
 std::size_t Receiver::receive_front(wire::FifoItem item, std::size_t budget) noexcept {
   const auto drop = [&]() -> std::size_t {
     inbox_.fifo().drop_front(item);
@@ -83,7 +83,7 @@ std::size_t Receiver::receive_front(wire::FifoItem item, std::size_t budget) noe
   if (peers_.at(item.peer) == nullptr) peers_.take_new_peers();
   MessagePeer* const from = peers_.at(item.peer);
   if (from == nullptr || from->dead()) return drop();  // a late message of a disconnected or failed peer
-  // The messages of the peer's earlier connection lie before this one in the FIFO, or in its fast box.
+  // All messages of the peer's earlier connection are before this one in the FIFO, or in the earlier fast box.
   if (from->accept_deferred) [[unlikely]]
     peers_.report_deferred(*from);
   const MessageLink& link = from->messages();
@@ -120,7 +120,8 @@ void Receiver::receive_fragment(MessagePeer& from, const ReceivedFragment& fragm
   from.messages().in.release(fragment.header.size_class);
 }
 
-/// Fast boxes whose next record is ahead of the sequence: if the FIFO is empty, the message before it does not exist.
+/// Checks the fast boxes whose next record is ahead of the sequence.  If the FIFO is empty, the message before it is
+/// missing, and the peer is broken.
 void Receiver::check_blocked() noexcept {
   for (MessagePeer* from : blocked_) {
     ReceivingHalf& half = from->receiving;

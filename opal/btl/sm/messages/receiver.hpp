@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/messages/receiver.hpp — receives active messages.
-// Fast box and FIFO of one peer are one stream, joined by sequence numbers: the record that is ahead waits until the
-// other source has delivered what was sent before.  Both are published in order, so that message is visible already; if
-// it is not, the peer is broken.
+// Fast box and FIFO of one peer share sequence numbers and form one stream.  A message waits in its source until the
+// other source has delivered all messages with smaller numbers.  The sender publishes in order, so those messages are
+// visible already.  If one is missing, the peer is broken.
 //
-// Owns the inbox, the accepted fast boxes and the back-pressure of a module: progress reads them at fixed offsets.
+// Owns the inbox, the accepted fast boxes and the back-pressure of a module by value: progress() needs no indirection.
 // Threads: as the module.
 #pragma once
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace opal::btl::sm {
 
 class Receiver {
  public:
-  /// `fences`: this process pays for the fences of its senders.  `deferred_work` is set when a sender sleeps.
+  /// `fences`: this process executes the fences of its senders.  Sets `deferred_work` when a sender sleeps.
   Receiver(Inbox inbox, const Config& config, bool fences, HandlerTable& handlers, MessagePeers& peers,
            bool& deferred_work) noexcept
       : inbox_(std::move(inbox)),
@@ -38,11 +38,12 @@ class Receiver {
   [[nodiscard]] const FastBoxes& fast_boxes() const noexcept { return fast_boxes_; }
   [[nodiscard]] BackPressure& back_pressure() noexcept { return back_pressure_; }
 
-  /// Polls every source once and receives messages until `count` is about `budget`.  Adds their number to `count`.
+  /// Polls every source once.  Receives at most min(budget, 32) messages from each fast box, then from the FIFO what is
+  /// left of `budget`, at least 8.  Adds the number of messages to `count`.
   void poll(std::size_t budget, std::size_t& count) noexcept {
     read_notifications();
     const std::vector<MessagePeer*>& polled = fast_boxes_.polled();
-    for (std::size_t i = 0; i < polled.size(); ++i) {  // handlers may add some
+    for (std::size_t i = 0; i < polled.size(); ++i) {  // by index: a handler may add elements
       MessagePeer& from = *polled[i];
       if (!from.receiving.fast_box.ready()) continue;
       fast_boxes_.note_message(from);
@@ -53,7 +54,7 @@ class Receiver {
       check_blocked();
   }
 
-  /// Ends a progress call.  Every 1024th does rare work.
+  /// Ends a progress call.  Every 1024th repairs the FIFO's hint and parks idle fast boxes.
   void end_progress() noexcept {
     if (fast_boxes_.count_progress()) [[unlikely]] {
       inbox_.fifo().heal();
@@ -61,15 +62,16 @@ class Receiver {
     }
   }
 
-  /// Polls the fast box of one peer for a short time and receives at most `budget` messages from it.
+  /// Polls the fast box of one peer for a short time and receives at most `budget` messages.  Returns their number.
+  /// Requires: the fast box is polled.
   std::size_t poll_from(MessagePeer& from, std::size_t budget) noexcept;
-  /// Receives all that is in the peer's fast box.
+  /// Receives all messages in the peer's fast box.
   void drain_fast_box(MessagePeer& from) noexcept {
     while (from.receiving.has_fast_box() && receive_from_fast_box(from, SIZE_MAX) != 0) {
     }
   }
 
-  /// After messages have been received: a sender may sleep until credit returns.
+  /// After messages have been received: finds senders that sleep until credit returns (credit_wait.hpp).
   void return_credits() noexcept {
     sender_fence(all_fences_paid_);
     read_notifications();
@@ -79,9 +81,9 @@ class Receiver {
       take_notifications();
   }
 
-  /// A new peer: whether the fence of return_credits() is paid by it.
+  /// Adds a new peer.
   void add(const MessagePeer& peer) noexcept { all_fences_paid_ = all_fences_paid_ && peer.messages().fences_paid; }
-  /// The endpoint ends.
+  /// Removes an endpoint that ends.
   void forget(MessagePeer& peer) noexcept {
     fast_boxes_.forget(peer);
     back_pressure_.forget(peer);
@@ -93,8 +95,8 @@ class Receiver {
   }
 
  private:
-  static constexpr std::size_t kLeastFromFifo = 8;     // per progress call, also if the fast boxes are busy
-  static constexpr std::size_t kMostFromFastBox = 32;  // per progress call and peer, so that others get their share
+  static constexpr std::size_t kLeastFromFifo = 8;     // per progress call, also if fast boxes have used up the budget
+  static constexpr std::size_t kMostFromFastBox = 32;  // per progress call and peer, so that one does not delay others
 
   void take_notifications() noexcept;
   std::size_t poll_fifo(std::size_t budget) noexcept;
@@ -109,8 +111,8 @@ class Receiver {
   BackPressure back_pressure_;
   HandlerTable& handlers_;
   MessagePeers& peers_;
-  std::vector<MessagePeer*> blocked_;  // the fast box waits for a message of the FIFO
-  bool all_fences_paid_ = true;        // by all peers there have been; see sender_fence()
+  std::vector<MessagePeer*> blocked_;  // peers with ReceivingHalf::blocked
+  bool all_fences_paid_ = true;        // MessageLink::fences_paid of every peer that was ever added
 };
 
 }  // namespace opal::btl::sm

@@ -6,12 +6,13 @@
 namespace opal::btl::sm {
 namespace {
 
-// A peer that refuses a fast box may accept one later.  Each offer costs it time, so the next one waits longer.
+// A peer that refuses a fast box may accept one later.  Each offer costs the peer time, so after a refusal the next
+// offer comes after fbox_threshold times this factor messages.
 constexpr std::uint32_t kRetryFactor = 64;
 
 MessagePeer& peer_of(Fragment& fragment) noexcept { return static_cast<MessagePeer&>(fragment.to()); }
 
-/// Fragments name their place in the segment where other transports keep a pointer.
+/// Encodes the position of a fragment in the segment as the pointer that btl::Fragment carries.
 void* slot_of(FragmentRef fragment) noexcept {
   return reinterpret_cast<void*>(std::uintptr_t{fragment.line} << 1 | fragment.size_class);
 }
@@ -22,14 +23,14 @@ FragmentRef fragment_of(OutSegment& segment, const void* slot) noexcept {
 
 }  // namespace
 
-/// With a send lock nothing has been tried; without, the fast box has not taken the message.
+/// With a send lock, the caller has tried nothing; without one, it has tried the fast box.
 Post Sender::send_slow(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const btl::Endpoint::SendGuard guard{to};
   if (to.send_lock != nullptr && try_send_concurrent(to, tag, header, payload) == Post::done) return Post::done;
   return send_by_fifo(to, tag, header, payload);
 }
 
-/// Done: the message may be sent.
+/// Checks a message before it is sent.  Returns done or failed.
 Post Sender::check(MessagePeer& to, Tag tag, std::size_t size) noexcept {
   if (to.dead()) return Post::failed;
   if (to.sending.fast_box.broken() || to.messages().out->fragments().broken()) {
@@ -72,7 +73,7 @@ Post Sender::post_fragment(MessagePeer& to, FragmentRef fragment, Tag tag, std::
   const std::uint32_t flags = offer_fast_box_if_due(to);
   *fragment.header = {static_cast<std::uint32_t>(size), tag, half.next_seq, fragment.size_class, flags};
   FifoProducer& fifo = link.inbox.fifo();
-  const std::size_t keep = is_answer(tag) ? 0 : fifo.slots() / 4;  // answers reach a receiver however many flood it
+  const std::size_t keep = is_answer(tag) ? 0 : fifo.slots() / 4;  // a quarter of the FIFO is for answers only
   if (!fifo.push({link.index_there, fragment.line}, keep)) {
     half.end_rest();
     return back_pressure_.refuse(to, {.fast_box = half.fast_box.takes(size), .fifo = true});
@@ -101,7 +102,7 @@ void Sender::read_answer(MessagePeer& to) noexcept {
     case OutSegment::Answer::none: return;
     case OutSegment::Answer::accepted:
       half.use(segment.box(static_cast<std::size_t>(config_.fbox_limit.bytes)));
-      half.sends_till_offer = config_.fbox_threshold;  // in case the receiver closes it
+      half.sends_till_offer = config_.fbox_threshold;  // for the next offer, after the receiver closes this box
       break;
     case OutSegment::Answer::refused: half.sends_till_offer = config_.fbox_threshold * kRetryFactor; break;
   }

@@ -17,15 +17,17 @@ class Sender {
   Sender(const Config& config, MessagePeers& peers, BackPressure& back_pressure) noexcept
       : config_(config), peers_(peers), back_pressure_(back_pressure) {}
 
-  // As the functions of btl::Module.
+  // Contracts: as the functions of btl::Module with these names.
+
   [[gnu::always_inline]] Post send_inline(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     if (to.send_lock == nullptr && try_send_concurrent(to, tag, header, payload) == Post::done) [[likely]]
       return Post::done;
     return send_slow(to, tag, header, payload);
   }
-  /// The rest of send_inline(), after its attempt.
+  /// send_inline() after its attempt by the fast box; under a send lock it includes the attempt.
   Post send_slow(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
-  /// By the fast box alone: fragments, and a peer that has failed, need the module's lock.
+  /// btl::Module::send_beside(): uses only the fast box.  Returns `again` for everything else, also for errors, which
+  /// send_inline() reports under the module's lock.
   [[gnu::always_inline]] static Post try_send_concurrent(MessagePeer& to, Tag tag, ByteSpan header,
                                                          ByteSpan payload) noexcept {
     const bool sent = is_tag(tag) && to.push(tag, header, payload);
@@ -36,7 +38,7 @@ class Sender {
   static void free(Fragment& fragment) noexcept;
 
  private:
-  // The rest needs the send lock.
+  // Require: the caller holds the send lock, if there is one.
   Post send_by_fifo(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post post_fragment(MessagePeer& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept;
   Post check(MessagePeer& to, Tag tag, std::size_t size) noexcept;

@@ -10,7 +10,7 @@
 
 namespace opal::btl::sm {
 
-/// The credits that refused posts lacked; each of them helps.
+/// The credits that refused posts lacked.  The return of any one of them ends the wait.
 struct MissingCredits {
   bool fast_box = false;
   bool fragments = false;
@@ -25,11 +25,13 @@ struct SendingHalf {
         fences_paid(link.fences_paid),
         sends_till_offer(sends_till_offer) {}
 
-  /// A message goes by FIFO.  A fast box that rests is tried again after kRest of them.
+  // The fast box rests after it was full: it is suspended, and the next kRest messages go through the FIFO.
+
+  /// Counts a message through the FIFO.
   void count_rest() noexcept {
     if (rest != 0 && --rest == 0) fast_box.resume();
   }
-  /// The FIFO has no credit either: the next post takes the one that has credit first.
+  /// Ends the rest early, when the FIFO has no credit either: the next post tries both.
   void end_rest() noexcept {
     if (rest == 0) return;
     rest = 0;
@@ -39,27 +41,27 @@ struct SendingHalf {
     fast_box.rest();
     rest = kRest;
   }
-  /// The receiver has accepted an offer.
+  /// Sets the fast box whose offer the receiver has accepted.
   void use(const BoxWriter& writer) noexcept {
     fast_box = writer;
     rest = 0;
   }
 
-  static constexpr std::uint32_t kLeastRetries = 64;  // of 20 to 60 ns
+  static constexpr std::uint32_t kLeastRetries = 64;  // a retry takes 20 to 60 ns
   static constexpr std::uint32_t kMostRetries = 1024;
   static constexpr std::uint32_t kRest = 128;  // messages
 
   BoxWriter fast_box;
-  std::uint16_t next_seq = 0;
+  std::uint16_t next_seq = 0;                  ///< of the next message, through the fast box or the FIFO
   bool offer_open = false;                     ///< a fast box is offered and the receiver has not answered
-  const std::atomic<std::uint32_t>* sleeping;  ///< the peer's
-  std::atomic<std::uint32_t>* box_state;
-  bool fences_paid;
-  std::atomic<std::uint32_t> woken_sleep{0};  ///< the peer's last sleep that we ended; ending it twice does no harm
-  std::uint32_t retries = kLeastRetries;      ///< of a push into a full fast box
-  std::uint32_t rest = 0;                     ///< messages by FIFO until a full fast box is tried again
-  std::uint32_t sends_till_offer;             ///< messages by FIFO until a fast box is offered (again)
-  MissingCredits missing;                     ///< of posts that were refused since arm()
+  const std::atomic<std::uint32_t>* sleeping;  ///< wire::InboxHeader::sleeping of the peer
+  std::atomic<std::uint32_t>* box_state;       ///< wire::SegmentHeader::box_state of the segment to the peer
+  bool fences_paid;                            ///< MessageLink::fences_paid
+  std::atomic<std::uint32_t> woken_sleep{0};   ///< value of `sleeping` at the last ring of the doorbell
+  std::uint32_t retries = kLeastRetries;       ///< limit of retries of a push into a full fast box
+  std::uint32_t rest = 0;                      ///< messages through the FIFO until the rest of the fast box ends
+  std::uint32_t sends_till_offer;              ///< messages through the FIFO until a fast box is offered (again)
+  MissingCredits missing;                      ///< of posts that were refused since the last announce()
 };
 
 }  // namespace opal::btl::sm

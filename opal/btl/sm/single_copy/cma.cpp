@@ -21,13 +21,13 @@ namespace {
 // The kernel copies at most 0x7ffff000 bytes in one call; a round number below it keeps every piece page aligned.
 constexpr std::uint64_t kPiece = std::uint64_t{1} << 30;
 
-// In two steps: below, the call itself costs more than the slow copy.  A piece is half as fast with 16 KiB: each call
-// looks up the pages of the peer.
+// Bytes from which copies in two steps pay: below, the system call costs more than the slow copy.
+// With pieces of 16 KiB the copy has half the speed, since each call looks up the pages of the peer.
 constexpr std::uint64_t kTwoStepsFrom = 2048;
 constexpr std::size_t kTwoStepPiece = std::size_t{64} << 10;
 constexpr std::size_t kLine = 64;
 
-/// The buffer of this thread for copies in two steps, made at the first; null: no memory.
+/// The buffer of this thread for copies in two steps, aligned to kLine, made at the first use; null: no memory.
 std::byte* two_step_buffer() noexcept {
   thread_local const std::unique_ptr<std::byte[]> buffer{new (std::nothrow) std::byte[kTwoStepPiece + 2 * kLine]};
   if (buffer == nullptr) return nullptr;
@@ -45,7 +45,7 @@ Error error_of(int error, const char* where, std::uint64_t left) noexcept {
   }
 }
 
-/// One call, repeated until all is copied or it fails.
+/// Calls process_vm_readv() or process_vm_writev() until all is copied or a call fails.
 CopyOutcome call_kernel(pid_t pid, const RemoteRange& there, std::byte* here, bool write) noexcept {
   CopyOutcome outcome;
   while (outcome.copied < there.size) {
@@ -63,8 +63,8 @@ CopyOutcome call_kernel(pid_t pid, const RemoteRange& there, std::byte* here, bo
   return outcome;
 }
 
-/// Where the kernel's copy is slow for the two addresses (opal/core/copy.hpp): the kernel copies between the peer and a
-/// buffer in the cache that has the place of the peer's bytes in a line; this process copies between the buffer and
+/// For addresses between which the kernel copies slowly (opal/core/copy.hpp).  The kernel copies between the peer and a
+/// buffer in the cache, at the same offset in a line as the peer's bytes; this process copies between buffer and
 /// `here`.
 CopyOutcome copy_in_two_steps(pid_t pid, const RemoteRange& there, std::byte* here, bool write) noexcept {
   std::byte* const buffer = two_step_buffer();

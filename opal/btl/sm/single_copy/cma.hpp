@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/cma.hpp — cross memory attach: process_vm_readv/writev.  The kernel copies, nothing is
-// mapped, and any address of the peer will do.  Threads: as the module.
+// opal/btl/sm/single_copy/cma.hpp — cross memory attach: process_vm_readv() and process_vm_writev().  The kernel copies
+// from or to any address of the peer; nothing is mapped.  Threads: as the module.
 #pragma once
 #include <sys/types.h>
 
@@ -20,10 +20,10 @@ class OPAL_EXPORT CmaMechanism final : public CopyMechanism {
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::cma; }
   CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept override;
 
-  /// Under Yama's ptrace_scope 1 only descendants may read our memory unless we say otherwise; it can be said for one
-  /// process or for all, and there are many peers.  Elsewhere the call fails and is not needed.
+  /// Permits all processes of this user to access this process's memory (PR_SET_PTRACER_ANY).  Under Yama's
+  /// ptrace_scope 1 only ancestors may do so by default.  Without Yama the call fails and is not needed.
   static void invite_peers() noexcept;
-  /// What the kernel says about tracing, to be added to a reason; empty when it says nothing.
+  /// ", kernel.yama.ptrace_scope N", to append to an error text; empty without Yama.
   static std::string ptrace_rule();
 
  private:

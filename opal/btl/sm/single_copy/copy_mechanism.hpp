@@ -21,21 +21,21 @@ constexpr std::string_view name(MechanismKind kind) noexcept {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// Bytes of a peer's memory, which its table has said may be touched, and the registration they belong to: the
-/// mechanisms differ in whether they count from 0 or from the base of what was registered.
+/// Bytes of a peer's memory and the registration they belong to.  Some mechanisms address the bytes by `address`,
+/// others by their offset in the registration.
 struct RemoteRange {
   std::uint64_t address;
   std::uint64_t size;
-  SoftwareHandle region;
+  SoftwareHandle region;   ///< the registration; generation 0: none
   std::uint32_t pool = 0;  ///< number of the shared pool in which it lies; 0: none
 
-  /// Without the first `bytes`.
+  /// The range without its first `bytes` bytes.
   [[nodiscard]] RemoteRange after(std::uint64_t bytes) const noexcept {
     return {address + bytes, size - bytes, region, pool};
   }
 };
 
-/// What a mechanism has done: the first `copied` bytes, and why not the rest.
+/// The result of a copy: the first `copied` bytes were copied; `error` says why the others were not.
 struct CopyOutcome {
   std::uint64_t copied = 0;
   Error error{};  ///< not_supported: the mechanism is broken for good; busy: it cannot serve this region (yet);
@@ -44,10 +44,11 @@ struct CopyOutcome {
   [[nodiscard]] bool ok() const noexcept { return error.code == Errc{}; }
 };
 
-/// When to repeat a question to a peer whose answer does not come: question or answer are lost where a socket is full.
+/// Decides when to repeat a request to a peer whose answer does not come.  A request or answer is lost if a socket is
+/// full.
 class AskAgain {
  public:
-  /// Called at each use that would have needed the answer; true after 64, 128, 256 and so on of them.
+  /// Call at each use that needs the answer.  Returns true at the 64th, 128th, 256th ... call.
   bool is_due() noexcept { return ++uses_ >= 64 && std::has_single_bit(uses_); }
 
  private:
@@ -62,13 +63,14 @@ class CopyMechanism {
   CopyMechanism& operator=(const CopyMechanism&) = delete;
 
   [[nodiscard]] virtual MechanismKind kind() const noexcept = 0;
-  /// True when any memory of the peer can be reached, false when only some can (memory of the shared pool, regions of
-  /// which we know the cookie).
+  /// True when the mechanism reaches all memory of the peer; false when only some (mapped shared pools, regions with a
+  /// known cookie).
   [[nodiscard]] virtual bool reaches_all() const noexcept { return true; }
-  /// Whether this range can be reached now.
+  /// True when the mechanism reaches this range now.  Otherwise it may request what it needs from the peer.
   [[nodiscard]] virtual bool reaches(const RemoteRange& /*range*/) noexcept { return true; }
 
-  /// Reads from the peer's memory `there`, or writes to it; then `here` is only read.
+  /// Copies from the peer's memory `there` to `here`, or back if `write`; then `here` is only read.
+  /// Requires: the peer's registration table allows the access.
   virtual CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept = 0;
 };
 

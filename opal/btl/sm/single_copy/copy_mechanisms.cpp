@@ -65,7 +65,7 @@ void CopyMechanisms::try_mechanism(std::unique_ptr<CopyMechanism> mechanism, con
     refuse(mechanism->kind(),
            text_of(outcome.error) + (mechanism->kind() == MechanismKind::cma ? CmaMechanism::ptrace_rule() : ""));
   } else if (!ProbePage::matches(seed, copy)) {
-    refuse(mechanism->kind(), "the probe read something else, that process is not the peer");
+    refuse(mechanism->kind(), "the probe read other content: that process is not the peer");
   } else {
     add(std::move(mechanism), fmt::format("probe copied {} bytes", copy.size()));
   }
@@ -121,7 +121,7 @@ void CopyMechanisms::demote(std::size_t index, const Error& error) noexcept {
   update();
   refuse(kind, "given up, " + reason);
   const std::string_view instead = index < mechanisms_.size() ? name(mechanisms_[index].mechanism->kind()) : "messages";
-  log::once(log::Level::warn, "sm single copy demoted", "btl.sm", "{} does not work any more ({}); {} instead",
+  log::once(log::Level::warn, "sm single copy demoted", "btl.sm", "{} has stopped working ({}); uses {} instead",
             name(kind), reason, instead);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/single_copy/copy_mechanisms.hpp — the copy mechanisms that work with one peer, best first.
-// Whether one works depends on the peer (kernel modules, ptrace rules, user and PID namespaces, seccomp), so each is
-// tried by a real copy of a page with known content.  One that stops to work is removed for good, also in mid-transfer:
-// the next one continues at the byte where it stopped.  After the last one the caller continues (by messages).
-// Threads: as the module.
+// Whether one works depends on the peer (kernel modules, ptrace rules, user and PID namespaces, seccomp).  So each is
+// tried by a real copy of a page with known content (ProbePage).  One that stops working is removed for good.  The next
+// one then continues the transfer at the byte where it stopped; after the last one the caller continues by messages.
+// Owns the mechanisms.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -31,42 +31,42 @@ class OPAL_EXPORT CopyMechanisms {
  public:
   CopyMechanisms() = default;
 
-  /// Adds a mechanism below those that are there, after a try: it must read the ProbePage with `seed` that is
-  /// registered as `page` at the peer.
+  /// Adds a mechanism after the existing ones if it can read the peer's ProbePage with `seed`, which is at `page`;
+  /// otherwise notes the reason.
   void try_mechanism(std::unique_ptr<CopyMechanism> mechanism, const RemoteRange& page, std::uint64_t seed);
-  /// Adds one that needs no try.
+  /// Adds a mechanism without a try.  `why`: text for why().
   void add(std::unique_ptr<CopyMechanism> mechanism, std::string why);
-  /// Remembers why a mechanism is not there.
+  /// Notes for why() the reason why a mechanism is not used.
   void refuse(MechanismKind kind, std::string_view reason);
   void refuse(MechanismKind kind, const Error& error);
-  /// Remembers that there is none at all, and why.
+  /// Notes for why() that there is no mechanism, and the reason.
   void refuse_all(std::string_view reason);
 
-  /// True when any memory of the peer can be copied without its help.
+  /// True when a mechanism reaches all memory of the peer.
   [[nodiscard]] bool usable() const noexcept { return reaches_all_; }
-  /// True when this range can be copied now without the peer's help.
+  /// True when a mechanism reaches this range now.
   [[nodiscard]] bool reaches(const RemoteRange& range) noexcept;
-  /// The mechanism of this kind; null when it is not there, or not any more.
+  /// The mechanism of this kind; null when it was not added, or was removed.  Valid until the next copy().
   [[nodiscard]] CopyMechanism* find(MechanismKind kind) const noexcept;
   /// "cma: probe copied 4096 bytes; no xpmem: ...", or why there is none.
   [[nodiscard]] std::string why() const;
 
-  /// Copies as much as it can; all of it unless `error` is set: not_supported (no mechanism is left that reaches this
-  /// range; the caller goes on after `copied`), peer_gone, invalid_argument (the peer has no such memory), os.
+  /// Copies as CopyMechanism::copy() by the first mechanism that can.  Errors: not_supported (no mechanism reaches the
+  /// range; the caller copies the bytes after `copied`), peer_gone, invalid_argument (the peer has no such memory), os.
   CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept;
 
  private:
   struct Step {
     std::unique_ptr<CopyMechanism> mechanism;
-    std::string why;
+    std::string why;  // why it is used
   };
 
   [[gnu::cold]] void demote(std::size_t index, const Error& error) noexcept;
   void update() noexcept;
 
   std::vector<Step> mechanisms_;
-  std::string refused_;  // reasons, joined
-  bool reaches_all_ = false;
+  std::string refused_;       // reasons of refuse(), separated by "; "
+  bool reaches_all_ = false;  // one of mechanisms_ does
 };
 
 }  // namespace opal::btl::sm

@@ -6,8 +6,8 @@
 namespace opal::btl::sm {
 namespace {
 
-constexpr std::uint64_t kPageGeneration = 0;  // of a region that is no registration; those are odd
-constexpr int kMostStale = 3;
+constexpr std::uint64_t kPageGeneration = 0;  // of the ProbePage's region; generations of registrations are odd
+constexpr int kMostStale = 3;                 // successive unknown cookies after which the device counts as broken
 
 }  // namespace
 
@@ -27,7 +27,7 @@ KnemRegions::~KnemRegions() {
 
 KnemCookie KnemRegions::cookie_of(const SoftwareHandle& claimed) noexcept {
   const std::lock_guard lock{mutex_};
-  // Looked up under the lock: registration_ended() comes after the slot is free, and waits for it.
+  // Looked up under the lock: registration_ended() waits for it, and is called after the slot is free.
   const auto region = registrations_.view().find(claimed.slot, claimed.generation);
   if (!region) return {claimed, 0};
   return make_locked(*region);
@@ -132,8 +132,8 @@ CopyOutcome KnemMechanism::copy(const RemoteRange& there, std::byte* here, bool 
   if (outcome.ok()) {
     stale_ = 0;
   } else if (outcome.error.code == Errc::busy) {
-    // The owner has destroyed it, for want of room or before a fork: ask anew.  A device that never knows any is
-    // broken.
+    // The owner has destroyed the region, for a newer one or before a fork.  The next use requests a new cookie.  A
+    // device without a region for kMostStale successive cookies is broken.
     entries_.erase(entries_.begin() + (entry - entries_.data()));
     if (++stale_ == kMostStale) outcome.error.code = Errc::not_supported;
   }

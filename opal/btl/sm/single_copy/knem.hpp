@@ -2,9 +2,9 @@
 // opal/btl/sm/single_copy/knem.hpp — single copy through the KNEM kernel module.  The owner of memory makes a region of
 // it, named by a cookie.  With the cookie, the kernel copies between the region and memory of the calling process.
 //   KnemDevice     the module's interface, one function per ioctl; tests replace it
-//   KnemRegions    the owner's side: a region pins its pages, so it exists only for registrations that a peer has asked
-//                  for, and ends with the registration
-//   KnemMechanism  the initiator's side: asks for cookies and remembers them
+//   KnemRegions    the owner's side: a region pins its pages, so one is made only when a peer requests it; it ends with
+//                  the registration, at a fork, or when there are too many
+//   KnemMechanism  the initiator's side: requests cookies and caches them
 // Copies are synchronous: the module's threads and DMA engines are not used.
 #pragma once
 #include <cstdint>
@@ -21,44 +21,45 @@
 
 namespace opal::btl::sm {
 
-/// Threads: any.
+/// The KNEM device.  Threads: any.
 class OPAL_EXPORT KnemDevice {
  public:
   virtual ~KnemDevice() = default;
-  /// The kernel's.  Errors: not_supported (no /dev/knem, not for us, or of another version).
+  /// Opens the kernel's device.  Errors: not_supported (no /dev/knem, no permission, or another ABI version).
   static Result<std::shared_ptr<KnemDevice>> open();
 
-  /// Pins [base, +size), which must be readable and writable; a cookie, never 0.  Errors: invalid_argument (not all of
-  /// it is such memory), no_memory, not_supported.
+  /// Makes a region of [base, +size) and pins it.  Returns its cookie, never 0.  Errors: invalid_argument (not all of
+  /// the memory is readable and writable), no_memory, not_supported.
   virtual Result<std::uint64_t> create(std::uint64_t base, std::uint64_t size) noexcept = 0;
-  /// Of a cookie that this device has made.
+  /// Ends a region of create() and unpins it.
   virtual void destroy(std::uint64_t cookie) noexcept = 0;
   /// Copies all of [here, +size) from or to (`write`) the region, beginning at `offset` in it.
-  /// Errors: busy (no such cookie, or not any more), invalid_argument (`here`), not_supported (the copy has
-  /// failed at an unknown place).
+  /// Errors: busy (no region has this cookie), invalid_argument (`here` is not accessible), not_supported (the copy has
+  /// failed; how much was copied is unknown).
   virtual Result<void> copy(std::uint64_t cookie, std::uint64_t offset, std::byte* here, std::uint64_t size,
                             bool write) noexcept = 0;
 };
 
-/// What an owner answers: the cookie covers `region`, as the owner's table has it.
+/// An owner's answer to a request for a cookie.
 struct KnemCookie {
-  SoftwareHandle region{};
-  std::uint64_t cookie = 0;  ///< 0: there is none
+  SoftwareHandle region{};   ///< the registration that the cookie covers, as in the owner's table
+  std::uint64_t cookie = 0;  ///< 0: refused
 };
 
-/// Cookies of this process's registrations.  A fork gives written pages new places while a region keeps the old ones:
-/// therefore all cookies end there, and peers ask again.  Threads: any.
+/// Cookies of this process's registrations.  After a fork a written page is a new physical page (copy on write), while
+/// a region keeps the old one.  So all regions end before a fork, and peers request new cookies.  Threads: any.
 class OPAL_EXPORT KnemRegions final : private RegistrationTable::Follower, private ForkListener {
  public:
-  static constexpr std::size_t kMost = 1024;  ///< the one asked for longest ago goes
+  static constexpr std::size_t kMost = 1024;  ///< maximum of regions; the oldest region ends for a new one
 
-  /// `registrations` outlives it.
+  /// `registrations` must outlive it.
   KnemRegions(std::shared_ptr<KnemDevice> device, RegistrationTable& registrations);
   ~KnemRegions();
 
-  /// For the live registration that `claimed` names.
+  /// Makes or finds the region of the registration that `claimed` names by slot and generation.  Cookie 0: there is no
+  /// such registration, or the device refuses.
   KnemCookie cookie_of(const SoftwareHandle& claimed) noexcept;
-  /// For [base, +size), which is no registration; there can be one such.
+  /// The cookie of the ProbePage [base, +size), which is no registration; 0: the device refuses.
   std::uint64_t cookie_of_page(std::uint64_t base, std::uint64_t size) noexcept;
 
   [[nodiscard]] const std::shared_ptr<KnemDevice>& device() const noexcept { return device_; }
@@ -74,23 +75,23 @@ class OPAL_EXPORT KnemRegions final : private RegistrationTable::Follower, priva
   const std::shared_ptr<KnemDevice> device_;
   RegistrationTable& registrations_;
   std::mutex mutex_;
-  std::vector<KnemCookie> cookies_;  // by generation, which never comes again; oldest first
-  bool inherited_ = false;           // forked: the device is the parent's
+  std::vector<KnemCookie> cookies_;  // oldest first; a generation names a registration for ever
+  bool inherited_ = false;           // in a forked child: the device is the parent's
 };
 
-/// Threads: as the module.
+/// Copies by the cookies of one peer.  Threads: as the module.
 class OPAL_EXPORT KnemMechanism final : public CopyMechanism {
  public:
-  static constexpr std::size_t kMost = 64;           ///< cookies remembered; the one unused longest goes
-  static constexpr std::uint64_t kPiece = 16 << 20;  ///< bytes of one call
+  static constexpr std::size_t kMost = 64;           ///< maximum of cached cookies; the least recently used is evicted
+  static constexpr std::uint64_t kPiece = 16 << 20;  ///< bytes of one ioctl
   using Ask = std::function<void(const SoftwareHandle& region)>;
 
-  /// `page` is known from the start.
+  /// `page`: the cookie of the peer's ProbePage, from the handshake.
   KnemMechanism(std::shared_ptr<KnemDevice> device, const KnemCookie& page);
 
-  /// Must be said before the first use: how to ask the peer for a cookie.
+  /// Sets the function that requests a cookie from the peer.  Required before the first use.
   void on_need(Ask ask) { ask_ = std::move(ask); }
-  /// The answer.
+  /// Takes the peer's answer to a request.
   void take(const KnemCookie& answer) noexcept;
 
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::knem; }
@@ -101,18 +102,18 @@ class OPAL_EXPORT KnemMechanism final : public CopyMechanism {
  private:
   struct Entry {
     KnemCookie known;
-    bool answered;
-    std::uint64_t used;
+    bool answered;       // false: the request has no answer yet
+    std::uint64_t used;  // value of uses_ at the last use
     AskAgain again;
   };
-  /// The cookie that covers a range; asks for it when it is not known.
+  /// The entry whose cookie covers `range`, valid until entries_ changes; null: none.  Requests an unknown cookie.
   Entry* find(const RemoteRange& range) noexcept;
 
   std::shared_ptr<KnemDevice> device_;
   Ask ask_;
   std::vector<Entry> entries_;
   std::uint64_t uses_ = 0;
-  int stale_ = 0;  // cookies in a row that the device did not know
+  int stale_ = 0;  // successive copies for whose cookie the device had no region
 };
 
 }  // namespace opal::btl::sm

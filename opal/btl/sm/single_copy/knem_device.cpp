@@ -13,7 +13,7 @@ namespace opal::btl::sm {
 namespace {
 
 // The module's ioctl interface, as its public header describes it (knem, common/knem_io.h, driver ABI 0xc and 0xd).
-// The directions in the numbers are the header's; they do not tell which side writes.
+// _IOR and _IOW in the command numbers are as in the header; they do not show the true direction.
 struct Info {
   std::uint32_t abi;
   std::uint32_t features;
@@ -25,7 +25,7 @@ struct Segment {
   std::uint64_t size;
 };
 struct CreateRegion {
-  std::uint64_t segments;  // their address
+  std::uint64_t segments;  // address of the array of Segments
   std::uint32_t segment_count;
   std::uint32_t flags;
   std::uint32_t protection;  // PROT_READ | PROT_WRITE
@@ -33,12 +33,12 @@ struct CreateRegion {
   std::uint64_t cookie;  // out
 };
 struct InlineCopy {
-  std::uint64_t segments;  // of our own memory
+  std::uint64_t segments;  // address of the array of Segments, in memory of the calling process
   std::uint32_t segment_count;
   std::uint32_t write;  // 1: into the region
   std::uint64_t cookie;
   std::uint64_t offset;
-  std::uint32_t flags;   // 0: done when the call returns
+  std::uint32_t flags;   // 0: synchronous
   std::uint32_t status;  // out
   std::uint32_t async_index;
   std::uint32_t pad;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/probe_page.hpp — a page whose content a peer knows, so that a real copy shows whether a
-// mechanism reaches our memory and not another process's: in another namespace the same PID may name one.
+// opal/btl/sm/single_copy/probe_page.hpp — a page whose content follows from a seed that the peer knows.  By copying it
+// the peer tests whether a mechanism reaches this process.  In another PID namespace the PID may name another process.
 // Threads: constant after construction.
 #pragma once
 #include <cstddef>
@@ -18,7 +18,7 @@ class OPAL_EXPORT ProbePage {
   explicit ProbePage(std::uint64_t seed);
   [[nodiscard]] std::uint64_t address() const noexcept { return reinterpret_cast<std::uint64_t>(bytes_.get()); }
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
-  /// True when `bytes` are what a page with this seed holds.
+  /// True when `bytes` are the content of a page with this seed.
   static bool matches(std::uint64_t seed, ByteSpan bytes) noexcept;
 
  private:

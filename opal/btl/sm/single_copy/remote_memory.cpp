@@ -13,12 +13,12 @@ Result<void> RemoteMemory::check(const SoftwareHandle& region, std::uint64_t add
 Result<Target> RemoteMemory::recheck(const RemoteRange& part, Rights wanted) noexcept {
   Target target{.range = part};
   if (const auto checked = check(part.region, part.address, part.size, wanted); !checked) {
-    // Memory of an address space that is missing in the table may still be found by its owner, which gets a message.
+    // A whole-address-space registration: the owner may know mappings that its table lacks, so it gets a message.
     if (!part.region.of_address_space() || checked.error().code == Errc::peer_gone) return checked.error();
     return target;
   }
   target.range.pool = registrations.pool_of(part.region);
-  if (target.range.pool == RegistrationView::kOfGpu) return target;  // no processor copies it; its owner can
+  if (target.range.pool == RegistrationView::kOfGpu) return target;  // only the owner copies GPU memory
   target.checked = true;
   target.mapped = map(target.range);
   if (target.mapped != nullptr) {

@@ -52,7 +52,7 @@ std::byte* SharedMechanism::map(const RemoteRange& range) noexcept {
     if (!entry.answered && entry.again.is_due() && ask_) ask_(range.pool);
     const MutableBytes bytes = entry.pool.map.bytes();
     const std::uint64_t offset = range.address - entry.pool.base;
-    // The peer may have said anything about where its pool begins.
+    // A broken peer can report any base.
     if (offset > bytes.size() || range.size > bytes.size() - offset) return nullptr;
     return bytes.data() + offset;
   }

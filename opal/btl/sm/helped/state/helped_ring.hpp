@@ -3,16 +3,17 @@
 //
 // Both sides take pieces of one transfer: the target from the front, the initiator from the back by single copy.  Of a
 // get the target writes its pieces to the destination (cooperative), or copies them into a few chunks that stay in the
-// cache and that the initiator empties (pipelined; there the initiator copies from the back only when the target is
-// silent). Of a put the target reads the source; there are no chunks.  A target that makes no progress takes nothing.
+// cache and that the initiator empties (pipelined; there the initiator copies from the back only when no piece has come
+// for Config::pipeline_timeout).  Of a put the target reads the source; there are no chunks.  A target that does not
+// call progress() takes nothing, and the initiator copies all.
 //
 // The ring lies in the initiator's segment and serves one transfer at a time:
 //   [ claim word, both write | drained counter, by the initiator | per chunk one line with its piece word, by the
 //   target | chunks ]
-// The claim word {refused:1, generation:15, back:24, front:24} says which units of 4 KiB are not taken yet.  Both sides
-// take units by compare-and-swap.  The target delivers what it has taken, so a transfer is over when nothing is left
-// and all pieces from the front have arrived.  Piece words carry a sequence number that runs on from transfer to
-// transfer. Each side checks what the other can write.
+// The claim word {refused:1, generation:15, back:24, front:24}: the units of 4 KiB in [front, back) are not taken yet.
+// Both sides take units by compare-and-swap.  The target publishes each piece that it has taken and copied.  So a
+// transfer is over when no unit is left and all pieces from the front have arrived.  Piece words carry a sequence
+// number that continues from transfer to transfer.  Each side checks all values that the other can write.
 //
 // An initiator that abandons a transfer sets `refused` and waits until everything that the target has taken has
 // arrived.  After that the target neither writes the destination of a get nor reads the source of a put.  Threads: one
@@ -42,28 +43,28 @@ inline constexpr std::uint32_t kMostChunkUnits = 1024;
 struct HelpRequest {
   std::uint64_t address;  ///< in the target's memory
   std::uint64_t size;
-  std::uint64_t initiator_address;  ///< of a get the destination, or 0: use chunks; of a put the source
+  std::uint64_t initiator_address;  ///< put: the source; get: the destination, or 0: copy into chunks
   SoftwareHandle region;            ///< the target's registration
   std::uint32_t line;               ///< where the ring begins in the initiator's segment, in cache lines
-  std::uint32_t generation;
-  std::uint32_t chunks;
-  std::uint32_t chunk_units;     ///< units in one chunk
-  std::uint32_t initiator_pool;  ///< number of the initiator's shared pool with that memory, or 0
-  std::uint32_t least_share;     ///< units that one side takes at a time by single copy, at least
-  std::uint64_t put;             ///< 1: a put, 0: a get
+  std::uint32_t generation;         ///< of the transfer, see Claims
+  std::uint32_t chunks;             ///< number of chunks, a power of two
+  std::uint32_t chunk_units;        ///< units in one chunk
+  std::uint32_t initiator_pool;     ///< number of the initiator's shared pool with that memory, or 0
+  std::uint32_t least_share;        ///< minimum of units that one side takes at a time by single copy
+  std::uint64_t put;                ///< 1: a put, 0: a get
 };
 static_assert(sizeof(HelpRequest) == 88 && std::has_unique_object_representations_v<HelpRequest>, "wire layout v2");
 
 struct alignas(kCacheLine) HelpHeader {
-  std::atomic<std::uint64_t> claim;
+  std::atomic<std::uint64_t> claim;                        ///< Claims as one word
   alignas(kCacheLine) std::atomic<std::uint32_t> drained;  ///< pieces copied out, modulo 2^32
 };
 static_assert(sizeof(HelpHeader) == 2 * kCacheLine, "layout v1: `claim` and `drained` in separate cache lines");
 
 inline constexpr std::uint32_t kInPlace = 1U << 31;  ///< in PieceWord::first: the piece is in its place, not in a chunk
-/// Published after the piece has been copied.
+/// Describes one piece; the target stores it after the copy.
 struct PieceWord {
-  std::uint32_t first;  ///< unit of the transfer, and kInPlace
+  std::uint32_t first;  ///< first unit of the piece, | kInPlace
   std::uint16_t units;
   std::uint16_t seq;  ///< never 0
 };
@@ -81,12 +82,12 @@ struct UnitRange {
   std::uint32_t count = 0;
 };
 
-/// The claim word, taken apart.
+/// The fields of the claim word.
 struct Claims {
-  std::uint32_t front = 0;  ///< units before it are the target's
-  std::uint32_t back = 0;   ///< units from it on are the initiator's
-  std::uint32_t generation = 0;
-  bool refused = false;  ///< the target may not touch that memory, or the initiator has abandoned the transfer
+  std::uint32_t front = 0;       ///< the target has taken units [0, front)
+  std::uint32_t back = 0;        ///< the initiator has taken units [back, total)
+  std::uint32_t generation = 0;  ///< number of the transfer, modulo kGenerations
+  bool refused = false;          ///< the target may not touch that memory, or the initiator has abandoned the transfer
 
   static constexpr std::uint32_t kGenerations = 1U << 15;
   [[nodiscard]] static constexpr Claims of(std::uint64_t word) noexcept {
@@ -120,7 +121,8 @@ bool exchange_claims(Word& claim, Claims& seen, const Claims& wanted) noexcept {
   return static_cast<std::uint16_t>(number << 1 | 1);
 }
 
-/// The layout of the ring, for both sides.  The model test replaces it by a ring of its own.
+/// The layout of the ring, for both sides.  Borrows the memory at `base`, whose size is bytes().  The model test uses a
+/// ring of its own instead.
 class HelpedRing {
  public:
   HelpedRing(std::byte* base, std::uint32_t chunks, std::uint32_t chunk_units) noexcept
@@ -159,7 +161,7 @@ class BasicTargetSide {
  public:
   explicit BasicTargetSide(Ring ring) noexcept : ring_(ring) {}
 
-  /// Another transfer: `total` units, announced with `generation`; or the same one, announced again.
+  /// Begins the transfer of `total` units that a HelpRequest with `generation` announces, or continues the same one.
   void begin(std::uint32_t generation, std::uint32_t total) noexcept {
     if (generation != generation_ || total != total_)
       uncopied_ = {};  // units of another transfer may not exist in this one
@@ -168,9 +170,9 @@ class BasicTargetSide {
   }
 
   enum class Take : std::uint8_t { piece, full, over, garbage };
-  /// Takes the next piece to copy, of at least `least` and at most `most` units if there are so many.  `full`: no chunk
-  /// is free until the initiator calls pop(); `over`: nothing is left to take, the initiator has refused, or it has
-  /// begun another transfer; `garbage`: the initiator wrote invalid values.
+  /// Takes the next piece to copy: half of the untaken units, at least `least` and at most `most`.
+  /// `full`: no chunk is free until the initiator calls pop().  `over`: no unit is left, `refused` is set, or the
+  /// initiator has begun another transfer.  `garbage`: the initiator wrote invalid values.
   Take take(UnitRange& piece, std::uint32_t least, std::uint32_t most) noexcept {
     const std::uint32_t not_popped = filled_ - ring_.drained().load(std::memory_order_acquire);
     if (not_popped > ring_.chunks()) return Take::garbage;
@@ -207,7 +209,7 @@ class BasicTargetSide {
       wanted.front = piece.first;
     } while (!exchange_claims(ring_.claim(), seen, wanted));
   }
-  /// The chunk for the taken piece, if it is not copied to its place.
+  /// The chunk for the taken piece, unless the target copies it in place.
   [[nodiscard]] std::byte* chunk() const noexcept { return ring_.chunk(filled_); }
   [[nodiscard]] std::uint32_t chunk_units() const noexcept { return ring_.chunk_units(); }
   /// Publishes a piece that has been copied.
@@ -231,7 +233,7 @@ class BasicTargetSide {
       if (exchange_claims(ring_.claim(), seen, wanted)) return;
     }
   }
-  /// Whether a chunk is free.
+  /// True when a chunk is free, so that take() can return a piece.
   [[nodiscard]] bool can_go_on() const noexcept {
     return filled_ - ring_.drained().load(std::memory_order_acquire) < ring_.chunks();
   }
@@ -260,10 +262,11 @@ class BasicInitiatorSide {
     return generation_;
   }
 
-  /// Whether a published piece can be polled.
+  /// True when poll() finds a piece.
   [[nodiscard]] bool ready() const noexcept { return word().seq == piece_seq(drained_); }
   enum class Poll : std::uint8_t { piece, nothing, garbage };
-  /// The next piece that the target has copied; `bytes` is where it lies, null when it is in its place already.
+  /// Returns the next piece that the target has copied.  `bytes`: its chunk, valid until pop(); null: it is in place.
+  /// `garbage`: the target wrote invalid values.
   Poll poll(UnitRange& piece, const std::byte*& bytes) const noexcept {
     const wire::PieceWord next = word();
     if (next.seq != piece_seq(drained_)) return Poll::nothing;
@@ -283,8 +286,8 @@ class BasicInitiatorSide {
     ring_.drained().store(++drained_, std::memory_order_release);
   }
 
-  /// Takes units from the back as TargetSide::take() does from the front.  Empty: nothing is left, the transfer is
-  /// refused, or the claim word is invalid.
+  /// Takes units from the back as TargetSide::take() does from the front.  Returns an empty range when no unit is left,
+  /// the transfer is refused, or the claim word is invalid.
   UnitRange take_from_back(std::uint32_t least, std::uint32_t most) noexcept {
     Claims seen = claims_in(ring_.claim());
     for (;;) {
@@ -295,8 +298,8 @@ class BasicInitiatorSide {
       if (exchange_claims(ring_.claim(), seen, wanted)) return {wanted.back, count};
     }
   }
-  /// Returns the units that take_from_back() gave last to the untaken ones.  The target may have ended its part: send
-  /// the HelpRequest again.
+  /// Makes the units that take_from_back() returned last untaken again.  The caller must send the HelpRequest again,
+  /// since the target may have ended its part.
   void return_units(const UnitRange& range) noexcept {
     Claims seen = claims_in(ring_.claim());
     Claims wanted;
@@ -305,9 +308,8 @@ class BasicInitiatorSide {
       wanted.back = std::min(range.first + range.count, total_);
     } while (!exchange_claims(ring_.claim(), seen, wanted));
   }
-  /// Of a put, when the initiator has no copy mechanism left: takes `range`, which take_from_back() gave last, and all
-  /// untaken units, and puts them before `left_over`.  Units that the target returns later end where `left_over`
-  /// begins.
+  /// Put without a copy mechanism: takes `range`, which take_from_back() returned last, and all untaken units, and
+  /// prepends them to `left_over`.  Units that the target returns later end where `left_over` begins.
   void leave_to_messages(const UnitRange& range, UnitRange& left_over) noexcept {
     return_units(range);
     const UnitRange untaken = take_untaken();
@@ -333,7 +335,7 @@ class BasicInitiatorSide {
       wanted.refused = true;
     } while (!exchange_claims(ring_.claim(), seen, wanted));
   }
-  /// After close(): whether the target copies no more.  Drops pieces that arrive.  Also true when the target wrote
+  /// After close(): true when the target copies no more.  Drops pieces that arrive.  Also true when the target wrote
   /// invalid values; it may then still copy.
   [[nodiscard]] bool is_quiet() noexcept {
     UnitRange piece;
@@ -348,7 +350,7 @@ class BasicInitiatorSide {
   }
 
   [[nodiscard]] Claims claims() const noexcept { return claims_in(ring_.claim()); }
-  /// All units that the target took have arrived, and none is left or the transfer is refused.
+  /// True when all units that the target took have arrived, and none is left or the transfer is refused.
   [[nodiscard]] bool over() const noexcept {
     const Claims now = claims_in(ring_.claim());
     return (now.left() == 0 || now.refused) && now.front == arrived_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/helped/state/helped_state.hpp — what an endpoint keeps of helped transfers: ours that wait or run, and
-// the peer's that we help with.  helped_ring.hpp has the shared memory.
+// opal/btl/sm/helped/state/helped_state.hpp — the private state of an endpoint's helped transfers: those of this
+// process that wait or run, and the one of the peer that this process helps with.  helped_ring.hpp has the shared
+// memory.  Owned by the endpoint.  Threads: as the module.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -18,41 +19,41 @@ namespace opal::btl::sm {
 
 /// A transfer that this process has posted.
 struct HelpedTransfer {
-  RdmaOperation* operation = nullptr;  ///< in the module's table
-  RemoteRange there{};
+  RdmaOperation* operation = nullptr;  ///< in the module's table, until the transfer ends
+  RemoteRange there{};                 ///< the target's memory
   TransferMode mode = TransferMode::pipelined;
-  bool streamed = false;  ///< posted with others, without progress in between
+  bool streamed = false;  ///< posted while another transfer ran, or without a progress call since the last one
 
   [[nodiscard]] std::byte* here() const noexcept { return operation->local; }
   [[nodiscard]] bool is_put() const noexcept { return operation->is_put(); }
   [[nodiscard]] Rights wanted() const noexcept { return is_put() ? Rights::remote_write : Rights::remote_read; }
 };
 
-/// An emulated put that carries a part of a transfer.
+/// The completion of an emulated put that carries a part of a transfer.
 struct ByMessages : Completion {
   ByMessages() : Completion{[](Completion& self) noexcept { static_cast<ByMessages&>(self).in_flight = false; }, {}} {}
   bool in_flight = false;
 };
 
-/// Our transfers with one peer.  One runs at a time.
+/// The transfers of this process with one peer.  One runs at a time, in the order of the posts.
 struct InitiatorState {
-  static constexpr std::uint32_t kMost = 64;  ///< waiting or running; more are copied without help
+  static constexpr std::uint32_t kMost = 64;  ///< transfers that wait or run; further ones are copied without help
 
   InitiatorState(HelpedRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
 
   InitiatorSide ring;
-  std::uint32_t line;  ///< of the ring in our segment
+  std::uint32_t line;  ///< offset of the ring in this side's segment, in cache lines
   std::array<HelpedTransfer, kMost> transfers{};
-  std::uint32_t first = 0;  ///< the one that runs
-  std::uint32_t count = 0;
+  std::uint32_t first = 0;  ///< index of the running transfer
+  std::uint32_t count = 0;  ///< transfers that wait or run
 
-  // Of the one that runs.
-  bool requested = false;           ///< the peer knows of it
-  std::uint32_t share = 0;          ///< units to take by single copy next, at most
-  std::uint64_t last_moved_ns = 0;  ///< time of the last piece
-  UnitRange left_over{};            ///< of a put: what no mechanism copies, so that messages have to
-  ByMessages by_messages{};         ///< the emulated put of it
-  Error error{};                    ///< why it fails, once nothing of it is in flight
+  // State of the running transfer.
+  bool requested = false;           ///< the HelpRequest was sent
+  std::uint32_t share = 0;          ///< maximum of units to take next by single copy
+  std::uint64_t last_moved_ns = 0;  ///< time of the last copied piece, as now_ns()
+  UnitRange left_over{};            ///< of a put: units that no mechanism copies; messages carry them
+  ByMessages by_messages{};         ///< the emulated put of `left_over`
+  Error error{};                    ///< of a failed copy; the completion reports it when nothing is in flight
 
   [[nodiscard]] HelpedTransfer& running() noexcept { return transfers[first]; }
   void pop() noexcept {
@@ -61,32 +62,33 @@ struct InitiatorState {
   }
 };
 
-/// The peer's transfer with which we help.
+/// The transfer of the peer that this process helps with.
 struct TargetState {
   TargetState(HelpedRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
 
   TargetSide ring;
-  std::uint32_t line;  ///< of the ring in the peer's segment
-  bool active = false;
-  bool put = false;  ///< we fetch what the peer puts; there are no chunks
-  std::uint64_t address = 0;
-  std::uint64_t size = 0;
+  std::uint32_t line;                   ///< offset of the ring in the peer's segment, in cache lines
+  bool active = false;                  ///< units may be left to take
+  bool put = false;                     ///< the target reads from the initiator's memory; there are no chunks
+  std::uint64_t address = 0;            ///< of the range in this process
+  std::uint64_t size = 0;               ///< bytes
   std::uint64_t initiator_address = 0;  ///< as in HelpRequest
   std::uint32_t least_share = 1;
   std::uint32_t pool = 0;  ///< HelpRequest::initiator_pool
   SoftwareHandle region{};
 };
 
-/// Made at the first helped transfer.
+/// Each half is null until its first helped transfer.
 struct HelpedState {
   std::unique_ptr<InitiatorState> initiator;
   std::unique_ptr<TargetState> target;
-  std::uint32_t last_post = 0;  ///< number of the progress call before the last transfer that could be helped
+  std::uint32_t last_post = 0;  ///< FastBoxes::progress_calls() when a transfer of this size was posted last
 };
 
-/// Most units that one side takes at a time by single copy, so that neither waits long for the other's last piece.
+/// Maximum of units that one side takes at a time by single copy, so that neither waits long for the other's last
+/// piece.
 inline constexpr std::uint32_t kMostShare = 64;
-/// Most pieces of one peer in one progress call, so that others get their share.
+/// Maximum of pieces per peer and progress call, so that one peer does not delay others.
 inline constexpr int kPiecesPerProgress = 16;
 
 inline std::uint64_t offset_of(std::uint32_t unit) noexcept { return unit * wire::kHelpUnit; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/helped/state/transfer_mode.hpp — how a large put or get moves.  Size thresholds choose; opal-perf tune
-// finds those of a machine.  Pure functions.
+// opal/btl/sm/helped/state/transfer_mode.hpp — chooses the transfer mode of a large put or get, by thresholds of its
+// size.  opal-perf tune measures the thresholds of a machine.  Pure functions.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -13,23 +13,24 @@
 namespace opal::btl::sm {
 
 enum class TransferMode : std::uint8_t {
-  alone,        ///< single copy by the initiator; if nothing reaches the memory, messages
-  cooperative,  ///< single copy by both, each a share
-  pipelined,    ///< two copies: by the target into chunks, and by the initiator out of them
+  alone,        ///< single copy by the initiator, or messages where no copy mechanism reaches the memory
+  cooperative,  ///< single copy by both sides, each a share
+  pipelined,    ///< gets only, two copies: by the target into chunks, by the initiator out of them
 };
 
 class TransferModes {
  public:
-  /// `forced`: the mode of every transfer that it is possible for (btl_sm_large_get).
+  /// `forced`: use this mode wherever it is possible (btl_sm_large_get); none: choose by size.
   TransferModes(const Config& config, std::optional<TransferMode> forced) noexcept
       : forced_(forced), private_from_(config.help_from.bytes), mapped_from_(config.shared_help_from.bytes) {}
 
-  /// Smaller transfers are never helped.
+  /// Bytes below which every transfer is `alone`.
   [[nodiscard]] std::uint64_t least_helped() const noexcept {
     return forced_ ? wire::kHelpUnit : std::min({private_from_, mapped_from_, kPipelineFrom});
   }
 
-  /// `get`: chunks are for gets only.  `away`: the target is not running now.
+  /// Chooses the mode of one transfer.  `get`: a get, else a put.  `away`: the target sleeps, or processes outnumber
+  /// cores, so that it may not run now.
   [[nodiscard]] TransferMode choose(const Target& target, bool get, bool away) const noexcept {
     const std::uint64_t size = target.range.size;
     if (!target.checked || size < least_helped() || size > wire::kHelpUnit * wire::kMostHelpUnits) {
@@ -46,7 +47,7 @@ class TransferModes {
   }
 
  private:
-  /// Smallest get through chunks, of memory that no copy mechanism reaches.  Below, messages cost less.
+  /// Bytes of the smallest pipelined get of memory that no copy mechanism reaches.  Below, messages cost less.
   static constexpr std::uint64_t kPipelineFrom = 8192;
 
   std::optional<TransferMode> forced_;

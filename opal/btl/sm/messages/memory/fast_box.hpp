@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/messages/memory/fast_box.hpp — a ring of records in one direction, as views of its two sides over shared
-// bytes. To send: copy the message behind the header's place, publish the header by one release store.  The writer
-// reads nothing of the other side until the ring seems full, so a message of up to 56 bytes moves one cache line.
+// bytes.  The views borrow the bytes.  The writer copies the message behind the header's place and publishes the header
+// by one release store.  It reads nothing that the reader writes until the ring seems full, so a message of up to 56
+// bytes moves one cache line.
 //
 // A header word that is not zero is a record (wire.hpp).  So the place of the next header must be zero before a record
 // that ends there is published.  The reader clears old headers before it returns their lines, some records at a time.
-// The writer remembers which lines carried only payload, and clears such a line when a header follows there.  So lines
-// of payload are written by one side, and a long record costs no more to read than a plain copy.
-// The reader checks everything that it reads.
+// The writer remembers which lines carried only payload, and clears such a line when a header follows there.  So only
+// the writer writes lines of payload, and a long record costs no more to read than a plain copy.
+// The reader checks all values that it reads.
 // Threads: one writer, one reader.
 #pragma once
 #include <algorithm>
@@ -26,7 +27,7 @@
 
 namespace opal::btl::sm {
 
-/// How the two sides touch memory: in earnest.  tests/model/ has the other one, for the exhaustive model.
+/// The memory accesses of both sides.  tests/model/ has a model of them for the exhaustive test.
 struct HostMemory {
   using Counter = std::atomic<std::uint32_t>;
   /// The word of a ring at `offset`, a multiple of 8.
@@ -46,11 +47,12 @@ class BasicBoxWriter {
  public:
   using Counter = typename Memory::Counter;
 
-  /// Off: every push answers false.
+  /// Off: every push() returns false.
   BasicBoxWriter() noexcept = default;
 
-  /// `ring` is zero, aligned to a cache line, a power of two of at least 1 KiB; `released` is the reader's counter.
-  /// Messages of more than `longest` bytes, or that would need more than a quarter of the ring, are not taken.
+  /// Requires: `ring` is zero and aligned to a cache line; its size is a power of two of at least 1 KiB.
+  /// `released`: the reader's counter.  push() refuses messages of more than `longest` bytes, and records of more than
+  /// a quarter of the ring.
   BasicBoxWriter(MutableBytes ring, const Counter& released, std::size_t longest = SIZE_MAX) noexcept
       : ring_(ring.data()),
         capacity_(static_cast<std::uint32_t>(ring.size())),
@@ -63,7 +65,7 @@ class BasicBoxWriter {
     start_ = written_;
   }
 
-  /// Appends a message.  False: off, too large, or no room now.
+  /// Appends a message.  False: the box is off or suspended, the message is too large, or there is no room now.
   [[nodiscard, gnu::always_inline]] bool push(Tag tag, std::uint16_t seq, ByteSpan header, ByteSpan payload) noexcept {
     const std::size_t size = header.size() + payload.size();
     if (size >= limit_) return false;
@@ -88,26 +90,26 @@ class BasicBoxWriter {
   }
 
   void turn_off() noexcept { limit_ = limit_when_on_ = 0; }
-  /// Until resume() every push answers false at once; the box stays ours.
+  /// Suspends the box: every push() returns false until resume().
   void rest() noexcept { limit_ = 0; }
   void resume() noexcept { limit_ = limit_when_on_; }
-  /// Whether a message is refused only because there is no room now.
+  /// True when push() refuses a message of `size` bytes only because there was no room when it last looked.
   [[nodiscard]] bool full_for(std::size_t size) const noexcept { return size < limit_ && record_bytes(size) > room_; }
-  /// Whether a message of that size goes into the box when there is room.
+  /// True when push() takes a message of `size` bytes as soon as there is room.
   [[nodiscard]] bool takes(std::size_t size) const noexcept { return size < limit_; }
-  /// What the reader's counter is when at most half of the ring is in use.
+  /// The value of the reader's counter from which on at most half of the ring is in use.
   [[nodiscard]] std::uint32_t half_empty_mark() const noexcept { return written_ - capacity_ / 2; }
-  /// Whether the reader has given back everything; exact once it has finished.
+  /// True when the reader has returned all bytes; exact after BasicBoxReader::finish().
   [[nodiscard]] bool all_read() const noexcept { return released_->load(std::memory_order_acquire) == written_; }
   [[nodiscard]] bool on() const noexcept { return limit_when_on_ != 0; }
-  /// True when the reader's counter made no sense; the box has turned itself off.
+  /// True when the reader's counter had an invalid value; the box is off then.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
   static constexpr std::size_t kInFirstLine = kCacheLine - sizeof(wire::RecordHeader);
 
-  /// The reader may be polling the record's first line.  Written first, it would be taken away before the header is in
-  /// it and have to be fetched a second time; so it is written last, together with the header.
+  /// Writes the record's first line last, together with the header, since the reader may be polling that line.  Written
+  /// first, the line would move to the reader before the header is in it, and move twice.
   static void copy_last_lines_first(std::byte* body, ByteSpan header, ByteSpan payload) noexcept {
     const std::size_t beside = std::min(kInFirstLine - std::min(header.size(), kInFirstLine), payload.size());
     Memory::copy(body + header.size() + beside, payload.subspan(beside));
@@ -115,7 +117,7 @@ class BasicBoxWriter {
     Memory::copy(body + header.size(), payload.first(beside));
   }
 
-  /// Lines whose first word is, or will be, some message's.
+  /// Marks `count` lines from `first` on as lines whose first word is payload.
   void note_unclean(std::uint32_t first, std::uint32_t count) noexcept {
     while (count != 0) {
       const std::uint32_t here = std::min(count, 64 - first % 64);
@@ -124,8 +126,8 @@ class BasicBoxWriter {
       count -= here;
     }
   }
-  /// The next header comes to the offset `at`: the reader must find zero there until then.  That line is free, or holds
-  /// the oldest record that the reader has not given back, and such a line is clean.
+  /// Zeroes the place of the next header, at offset `at` modulo the capacity, if the line carried payload.  The line is
+  /// free, or it is the first one of the oldest record that the reader has not returned, and then it is not marked.
   void clean(std::uint32_t at) noexcept {
     const std::uint32_t line = (at & (capacity_ - 1)) / kCacheLine;
     std::uint64_t& lines = unclean_[line / 64];
@@ -139,7 +141,8 @@ class BasicBoxWriter {
     Memory::word(ring_, at).store(std::bit_cast<std::uint64_t>(header), std::memory_order_release);
   }
 
-  /// Looks how far the reader is and goes to the start of the ring if the record does not fit at the end.
+  /// Reads the reader's counter and sets room_.  Skips to the start of the ring if the record does not fit at the end.
+  /// False: no room for `record` bytes, or the counter is invalid.
   [[gnu::noinline]] bool make_room(std::uint32_t record) noexcept {
     const std::uint32_t used = written_ - released_->load(std::memory_order_acquire);
     if (used > capacity_ || used % kCacheLine != 0) {
@@ -165,21 +168,21 @@ class BasicBoxWriter {
   std::byte* ring_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::uint32_t limit_when_on_ = 0;  // 0 = off
-  std::uint32_t limit_ = 0;          // messages must be shorter; 0 = off, or resting
-  std::uint32_t written_ = 0;        // modulo 2^32, as the reader's counter
-  std::uint32_t start_ = 0;          // value of the counters at the start of the ring
-  std::uint32_t room_ = 0;           // bytes that can be written at once without looking at the reader
+  std::uint32_t limit_ = 0;          // messages must be shorter; 0 = off, or suspended
+  std::uint32_t written_ = 0;        // bytes, modulo 2^32, as the reader's counter
+  std::uint32_t start_ = 0;          // value of written_ at offset 0 of the ring
+  std::uint32_t room_ = 0;           // bytes that can be written at written_ without a look at the reader's counter
   const Counter* released_ = nullptr;
-  std::vector<std::uint64_t> unclean_;  // a bit per line
+  std::vector<std::uint64_t> unclean_;  // a bit per line: its first word may be payload
   bool broken_ = false;
 };
 using BoxWriter = BasicBoxWriter<HostMemory>;
 
-/// A record as its reader found it.
+/// A record, checked by the reader.
 struct BoxRecord {
   Tag tag;
   std::uint16_t seq;
-  ByteSpan data;  ///< in the ring, valid until the reader pops it
+  ByteSpan data;  ///< in the ring, valid until pop(); the writer, if broken, can still change it
 };
 
 template <class Memory>
@@ -196,10 +199,11 @@ class BasicBoxReader {
         give_back_at_(consumed_ + step()),
         released_(&released) {}
 
-  /// True when look() would find something.  One load of a line that no other process writes while the ring is idle.
+  /// True when look() finds a record or garbage.  One load of a line that no other process writes while the ring is
+  /// idle.
   [[nodiscard]] bool ready() const noexcept { return Memory::word(ring_, at_).load(std::memory_order_relaxed) != 0; }
 
-  /// The oldest record, whose fields have been checked against the ring.
+  /// Finds the oldest record and checks its fields against the ring.  `garbage`: the writer is broken.
   [[nodiscard]] Look look(BoxRecord& record) noexcept {
     for (;;) {
       const std::uint32_t at = at_;
@@ -216,32 +220,32 @@ class BasicBoxReader {
         return Look::garbage;
       }
       record = {header.tag, header.seq, ByteSpan{ring_ + at + sizeof header, header.size}};
-      // While this one is handled the next may come, if it is there; if not, the line is here already, for we wiped it.
+      // Loads the next record, if it is published, while the caller handles this one.
       __builtin_prefetch(ring_ + ((at + record_bytes(header.size)) & (capacity_ - 1)));
       return Look::record;
     }
   }
 
-  /// The reader gives lines back so many bytes at a time, or a quarter of the ring if that is less: rarely enough to be
-  /// off the path of the single message, often enough for a writer that waits for room.
+  /// Bytes after which the reader returns lines, or a quarter of the ring if that is less.  A compromise: a single
+  /// message rarely pays for it, and a writer that waits for room does not wait long.
   static constexpr std::uint32_t kGiveBack = 1024;
 
-  /// Done with `record`, which look() has just given.
+  /// Removes `record`.  Requires: the last look() returned it.
   void pop(const BoxRecord& record) noexcept { consume(record_bytes(record.data.size())); }
 
-  /// Gives back all that has been read: before the box is taken back, so that the writer knows what has not been.
+  /// Returns all bytes that have been read.  Call before close_parked(), so that the writer sees what was read.
   void finish() noexcept { give_back(); }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
 
  private:
-  /// Bytes after which lines are given back.
+  /// Bytes after which lines are returned.
   [[nodiscard]] std::uint32_t step() const noexcept { return std::min(capacity_ / 4, kGiveBack); }
 
   void consume(std::uint32_t bytes) noexcept {
     headers_[header_count_++] = at_;
     consumed_ += bytes;
     at_ = (at_ + bytes) & (capacity_ - 1);
-    // As many headers as there are places for take as many bytes.
+    // A record has at least one line.  So headers_ cannot overflow: it has one entry per line of kGiveBack bytes.
     if (static_cast<std::int32_t>(consumed_ - give_back_at_) >= 0) [[unlikely]]
       give_back();
   }
@@ -257,10 +261,10 @@ class BasicBoxReader {
   std::byte* ring_ = nullptr;
   std::uint32_t at_ = 0;  // offset of the next record
   std::uint32_t capacity_ = 0;
-  std::uint32_t consumed_ = 0;      // modulo 2^32
-  std::uint32_t give_back_at_ = 0;  // when that comes here
+  std::uint32_t consumed_ = 0;      // bytes read, modulo 2^32
+  std::uint32_t give_back_at_ = 0;  // value of consumed_ at which lines are returned next
   Counter* released_ = nullptr;
-  std::array<std::uint32_t, kGiveBack / kCacheLine> headers_{};  // offsets of records read and not given back yet
+  std::array<std::uint32_t, kGiveBack / kCacheLine> headers_{};  // offsets of records read and not returned
   std::uint32_t header_count_ = 0;
 };
 using BoxReader = BasicBoxReader<HostMemory>;

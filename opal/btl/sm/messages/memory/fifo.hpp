@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/messages/memory/fifo.hpp — a bounded queue of 64-bit words with many producers and one consumer, as views
-// over shared slots.  A producer finds the first empty slot and changes it to full by one compare-and-swap.  No slot is
-// ever taken but not written, so a producer killed at any instruction leaves the queue intact. `tail` is a hint where
-// producers start to search; the laps in the slots tell the truth.  If only a broken peer can have written its value,
-// the consumer repairs it (heal). Threads: any number of producers; one consumer.
+// that borrow shared slots.  A producer finds the first empty slot and changes it to full by one compare-and-swap.  No
+// slot is ever taken but not written, so a producer killed at any instruction leaves the queue intact.  `tail` is a
+// hint where producers start to search; only the laps in the slots (wire.hpp) are authoritative.  A broken peer can
+// write a wrong `tail`; the consumer repairs it (heal()).  Threads: any number of producers; one consumer.
 #pragma once
 #include <atomic>
 #include <bit>
@@ -15,7 +15,7 @@
 
 namespace opal::btl::sm {
 
-/// `Word` is std::atomic<std::uint64_t>, or a model's; a power of two of them.
+/// `Word` is std::atomic<std::uint64_t>, or a model's.  The number of slots is a power of two.
 template <class Word>
 class BasicFifoProducer {
  public:
@@ -25,16 +25,16 @@ class BasicFifoProducer {
 
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
 
-  /// Whether half of it is free, as far as the hint is right.
+  /// True when at least half of the slots are free.  An estimate: it relies on `tail`.
   [[nodiscard]] bool half_empty() const noexcept {
     return is_free(tail_->load(std::memory_order_relaxed) + slots_.size() / 2);
   }
 
-  /// Appends `item` if `keep` more would fit; everything written before is visible to the consumer that pops it. False:
-  /// full.
+  /// Appends `item` if `keep` further items would fit.  What this thread wrote before is visible to the consumer that
+  /// takes the item.  False: the queue is too full.
   [[nodiscard]] bool push(wire::FifoItem item, std::size_t keep = 0) noexcept {
     std::uint64_t position = tail_->load(std::memory_order_relaxed);
-    // Twice round is enough for any hint; more means that others fill it as fast as we look.
+    // Two laps suffice for any value of `tail`; after more, other producers fill slots as fast as this one looks.
     for (std::size_t looks = 2 * slots_.size() + 8; looks != 0; --looks) {
       Word& slot = slots_[position & (slots_.size() - 1)];
       const std::uint64_t lap = position >> log_ & wire::kLapMask;
@@ -48,7 +48,7 @@ class BasicFifoProducer {
         }
       }
       if (wire::is_full(word) && wire::lap_of(word) == ((lap - 1) & wire::kLapMask)) return false;
-      // `word` tells a position of this slot that is certainly taken: go on after it.
+      // `word` shows which position of this slot was taken last: continue after it.
       const std::uint64_t taken_lap = wire::lap_of(word) - (wire::is_full(word) ? 0 : 1);
       const std::uint64_t forward = (taken_lap - lap) & wire::kLapMask;
       const bool backward = forward > wire::kLapMask / 2;
@@ -59,7 +59,7 @@ class BasicFifoProducer {
   }
 
  private:
-  /// Whether the consumer has emptied `position`'s slot, and so all before it, since the last lap.
+  /// True when the consumer has emptied the slot of `position`, and so all before it, since the previous lap.
   [[nodiscard]] bool is_free(std::uint64_t position) const noexcept {
     const std::uint64_t lap = position >> log_ & wire::kLapMask;
     const std::uint64_t word = slots_[position & (slots_.size() - 1)].load(std::memory_order_relaxed);
@@ -80,7 +80,7 @@ class BasicFifoConsumer {
     move_to(0);
   }
 
-  /// Makes every slot wait for the first lap; before any producer sees the queue.
+  /// Empties every slot, for lap 0.  Requires: no producer has the queue yet.
   void reset() noexcept {
     for (Word& slot : slots_) slot.store(wire::empty_slot(0), std::memory_order_relaxed);
     tail_->store(0, std::memory_order_release);
@@ -89,17 +89,18 @@ class BasicFifoConsumer {
 
   [[nodiscard]] bool empty() const noexcept { return next_->load(std::memory_order_relaxed) == vacant_; }
 
-  /// The oldest item, which stays; nothing when there is none.  The item is a peer's: check it.
+  /// Returns the oldest item without removing it; nothing: the queue is empty.  A peer wrote the item: check it.  An
+  /// invalid slot gives an item with peer == kMaxPeers.
   [[nodiscard]] std::optional<wire::FifoItem> front() const noexcept {
     const std::uint64_t word = next_->load(std::memory_order_acquire);
     if (word == vacant_) return std::nullopt;
-    // No producer of ours writes another word; the message, if there was one, is missed by its sequence.
+    // Only a broken peer writes another word.  If it destroyed an item, the sequence numbers show the missing message.
     if (word != wire::full_slot(head_ >> log_, wire::item_of(word))) [[unlikely]]
       return wire::FifoItem{wire::kMaxPeers, 0};
     return wire::item_of(word);
   }
 
-  /// Takes the item that front() has given.
+  /// Removes `item`.  Requires: the last front() returned it.
   void drop_front(const wire::FifoItem& item) noexcept {
     if (item.peer == wire::kMaxPeers) [[unlikely]]
       ++garbled_;
@@ -107,28 +108,28 @@ class BasicFifoConsumer {
     move_to(head_ + 1);
   }
 
-  /// Both.
+  /// front() and drop_front().
   [[nodiscard]] std::optional<wire::FifoItem> pop() noexcept {
     const auto item = front();
     if (item) drop_front(*item);
     return item;
   }
 
-  /// Puts the hint right when the queue is empty: then the truth is known here.  A hint that lags because a producer
-  /// came in between is harmless.  Cheap, but touches the producers' line: now and then.
+  /// Repairs `tail` while the queue is empty, when its right value is known here.  A producer that appends at the same
+  /// time makes `tail` lag, which is harmless.  Call rarely: it reads the producers' cache line.
   void heal() noexcept {
     if (empty() && tail_->load(std::memory_order_relaxed) != head_) tail_->store(head_, std::memory_order_release);
   }
 
-  /// Whether fewer than half of the slots are full.
+  /// True when at most half of the slots are full.
   [[nodiscard]] bool half_empty() const noexcept {
     const std::uint64_t position = head_ + slots_.size() / 2;
     return slots_[position & (slots_.size() - 1)].load(std::memory_order_relaxed) ==
            wire::empty_slot(position >> log_ & wire::kLapMask);
   }
 
-  [[nodiscard]] std::uint64_t head() const noexcept { return head_; }  ///< items taken so far
-  [[nodiscard]] std::uint64_t garbled() const noexcept { return garbled_; }
+  [[nodiscard]] std::uint64_t head() const noexcept { return head_; }        ///< items removed since reset()
+  [[nodiscard]] std::uint64_t garbled() const noexcept { return garbled_; }  ///< invalid ones among them
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
 
  private:
@@ -138,8 +139,9 @@ class BasicFifoConsumer {
     vacant_ = wire::empty_slot(position >> log_);
   }
 
-  Word* next_ = nullptr;      // the slot of the next item, ...
-  std::uint64_t vacant_ = 0;  // ... and what it holds until that comes: all that an idle round looks at
+  // The only members that a poll of an empty queue reads.
+  Word* next_ = nullptr;      // the slot of the next item
+  std::uint64_t vacant_ = 0;  // value of that slot while it is empty
   std::span<Word> slots_;
   Word* tail_ = nullptr;
   std::uint32_t log_ = 0;

@@ -6,9 +6,9 @@
 namespace opal::btl::sm {
 namespace {
 
-// A direction's sequence numbers have 16 bits: fragments and box records in flight must stay far below half of that.
+// Sequence numbers have 16 bits.  So fragments and records in flight in one direction must stay far below 2^15.
 constexpr std::uint32_t kMostFragments = 8192;
-// Memory made at a time: enough to amortise the system call, little enough for a peer that is talked to rarely.
+// Bytes allocated at a time: enough to amortise the system call, few enough for a peer that gets few messages.
 constexpr std::size_t kGrowth = std::size_t{32} << 10;
 
 }  // namespace
@@ -57,7 +57,7 @@ void FragmentPool::grow(Class& pool) noexcept {
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(wanted, pool.most - pool.made));
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto block = memory_->allocate(pool.stride);
-    if (!block) break;  // as many as the machine has
+    if (!block) break;  // no memory left: the fragments made so far must do
     pool.free.push_back(static_cast<std::uint32_t>(block->offset / kCacheLine));
     ++pool.made;
   }

@@ -2,7 +2,7 @@
 // opal/btl/sm/messages/memory/fragment_pool.hpp — the fragments of one segment, on the sender's side: two sizes, grown
 // on demand up to a limit per size.  The receiver handles a segment's messages in the order of sending and returns
 // fragments in that order.  So one counter per size is enough: no flag per fragment, no read-modify-write.
-// It owns only numbers; the bytes are the segment's SharedPool.  Threads: as the module.
+// Owns only the bookkeeping; the segment's SharedPool owns the bytes and must outlive it.  Threads: with the send lock.
 #pragma once
 #include <array>
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace opal::btl::sm {
 
-/// Room for one message.  `header` is null when there is none.
+/// Names one fragment; empty: `header` is null.
 struct FragmentRef {
   wire::FragmentHeader* header = nullptr;
   std::uint32_t line = 0;        ///< offset in the segment in cache lines
@@ -30,17 +30,19 @@ class OPAL_EXPORT FragmentPool {
  public:
   using Sizes = std::array<std::size_t, wire::kFragmentClasses>;  ///< payload bytes, ascending
 
-  /// At most `budget` bytes in fragments of each size: a quarter for the small, the rest for the large.
+  /// `budget`: limit of all fragments in bytes, a quarter for small ones, the rest for large ones.  `released`: the
+  /// receiver's counters, one per size.
   FragmentPool(mpool::SharedPool& memory, const std::atomic<std::uint32_t>* released, const Sizes& sizes,
                std::size_t budget);
 
-  /// Small fragments, and announcements beyond the window, that only answers may use.
+  /// Number of small fragments, and of items in the peer's FIFO beyond the window, that only answers may use.
   static constexpr std::uint32_t kForAnswers = 8;
 
-  /// At most `window` fragments may be with the receiver at a time: this sender's share of his FIFO.
+  /// Limits the fragments in flight to `window` (answers: kForAnswers more): this sender's share of the peer's FIFO.
   void set_window(std::uint32_t window) noexcept { window_ = window; }
 
-  /// A fragment for `size` <= the largest payload.  Empty: too many are with the receiver, or memory is short.
+  /// Takes a fragment for a message of `size` bytes.  Requires: size <= the largest payload.  `answer`: is_answer(tag).
+  /// Empty: too many are in flight, no memory is left, or broken().
   [[nodiscard]] FragmentRef take(std::size_t size, bool answer) noexcept {
     const std::uint32_t size_class = size <= classes_[0].payload ? 0 : 1;
     Class& pool = classes_[size_class];
@@ -53,46 +55,46 @@ class OPAL_EXPORT FragmentPool {
     return at(line, size_class);
   }
 
-  /// Gives an unsent fragment back.
+  /// Returns an unsent fragment to the pool.
   void put_back(FragmentRef fragment) noexcept { classes_[fragment.size_class].free.push_back(fragment.line); }
 
-  /// The fragment has been sent: it is the receiver's until its counter says otherwise.
+  /// Marks a fragment as sent: the receiver owns it until it advances its counter.
   void sent(FragmentRef fragment) noexcept {
     classes_[fragment.size_class].push_sent(fragment.line);
     ++flying_;
   }
 
-  /// Of each class whose fragments are in flight: what the receiver's counter will be when it has given back more than
-  /// take() found when it refused.
+  /// Sets for each class with fragments in flight the value that the receiver's counter has when one more fragment than
+  /// the last take() has found is returned.
   void mark(std::span<std::uint32_t, wire::kFragmentClasses> counters) const noexcept {
     for (std::size_t i = 0; i < classes_.size(); ++i) {
       if (classes_[i].flying != 0) counters[i] = classes_[i].reclaimed + 1;
     }
   }
 
-  /// The fragment whose first line is `line`.
+  /// The fragment of this class whose header is at cache line `line` of the segment.
   [[nodiscard]] FragmentRef at(std::uint32_t line, std::uint32_t size_class) const noexcept {
     return {reinterpret_cast<wire::FragmentHeader*>(base_ + std::size_t{line} * kCacheLine), line, size_class};
   }
 
-  /// True when the receiver's counter made no sense.
+  /// True when the receiver's counter had an invalid value; take() then gives nothing new.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
   struct Class {
     std::size_t payload = 0;
     std::uint32_t stride = 0;  // bytes of one fragment with its header
-    std::uint32_t most = 0;    // fragments of this class
+    std::uint32_t most = 0;    // maximum of fragments of this class
     std::uint32_t for_answers = 0;
-    std::uint32_t made = 0;       // so far
-    std::uint32_t reclaimed = 0;  // modulo 2^32, as the receiver's counter
-    const std::atomic<std::uint32_t>* released = nullptr;
-    std::vector<std::uint32_t> free;       // lines; last in first out: the warm one first
+    std::uint32_t made = 0;                                // fragments that exist
+    std::uint32_t reclaimed = 0;                           // value of `released` up to which fragments are free again
+    const std::atomic<std::uint32_t>* released = nullptr;  // the receiver's counter
+    std::vector<std::uint32_t> free;       // lines; last in, first out: the one most likely in the cache
     std::vector<std::uint32_t> in_flight;  // ring of `most` lines in the order of sending
-    std::uint32_t first = 0;
-    std::uint32_t flying = 0;
+    std::uint32_t first = 0;               // index of the oldest in in_flight
+    std::uint32_t flying = 0;              // number of fragments in flight
 
-    /// Whether there is one to take, with `keep` others left that exist or can be made.
+    /// True when one is free, and `keep` others are free or can be made.
     [[nodiscard]] bool has_more_than(std::uint32_t keep) const noexcept {
       return !free.empty() && free.size() + (most - made) > keep;
     }
@@ -103,7 +105,7 @@ class OPAL_EXPORT FragmentPool {
     }
   };
 
-  /// Takes back what the receiver has released; makes more if none is free.  Whether there is one to take.
+  /// Frees what the receiver has returned, and makes more if none is free.  True: there is one to take.
   [[gnu::noinline]] bool refill(Class& pool, std::uint32_t keep, std::uint32_t window) noexcept;
   void reclaim(Class& pool) noexcept;
   void grow(Class& pool) noexcept;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/messages/memory/wire.hpp — every byte that two processes share.  Change anything here => bump
-// kLayoutVersion.
+// opal/btl/sm/messages/memory/wire.hpp — layout of the memory that two processes share for messages.  Any change here:
+// increment kLayoutVersion.
 //
 // inbox    one per module, mapped by every connected peer    [ InboxHeader | FIFO slots, 8 bytes each ]
-// segment  one per direction of a pair, made by the sender   [ SegmentHeader | fragments, fast box in any order ]
+// segment  one per direction of a pair, made by the sender   [ SegmentHeader | fragments, fast box, ring of helped
+//                                                              transfers (helped_ring.hpp), in any order ]
 //
 // Code that reads what a peer can write loads each word once and checks it before use.
 #pragma once
@@ -29,12 +30,12 @@ struct alignas(kCacheLine) InboxHeader {
   std::uint32_t version;
   std::uint32_t slots;  ///< of the FIFO that follows; a power of two
   PeerId owner;
-  /// 0 while the owner is awake, else the number of its sleep: ring its doorbell once per number.
+  /// 0 while the owner is awake, else the number of its sleep: a sender rings its doorbell once per number.
   alignas(kCacheLine) std::atomic<std::uint32_t> sleeping;
-  /// Where producers start to look for an empty slot; never ahead of the truth, maybe behind.
+  /// Position where producers start to look for an empty slot.  It may lag behind the first empty slot.
   alignas(kCacheLine) std::atomic<std::uint64_t> tail;
-  /// Of the senders whose index is i modulo 32 one has written into a fast box that is parked: bit i; or is about to
-  /// sleep until credit returns: bit 32 + i.
+  /// Senders set bits; the owner clears all.  Of the senders whose index in the owner's FIFO is i modulo 32:
+  /// bit i: one has written into its parked fast box; bit 32 + i: one is about to sleep until credit returns.
   alignas(kCacheLine) std::atomic<std::uint64_t> notifications;
 };
 static_assert(sizeof(InboxHeader) == 4 * kCacheLine && offsetof(InboxHeader, sleeping) == kCacheLine &&
@@ -42,7 +43,7 @@ static_assert(sizeof(InboxHeader) == 4 * kCacheLine && offsetof(InboxHeader, sle
                   offsetof(InboxHeader, notifications) == 3 * kCacheLine,
               "layout v2: readers of `sleeping` must not be disturbed by writers of `tail`");
 
-/// Sizes of fragments: small messages and those up to max_send.
+/// Number of fragment sizes: 0: small messages; 1: messages up to max_send.
 inline constexpr std::size_t kFragmentClasses = 2;
 
 /// Start of a segment.
@@ -54,13 +55,14 @@ struct alignas(kCacheLine) SegmentHeader {
   PeerId to;
   /// Written by the sender: BoxOffer as one word; 0 = none yet.
   alignas(kCacheLine) std::atomic<std::uint64_t> offer;
-  /// Written by the sender: what it waits for while it sleeps.
+  /// Written by the sender: the credits that it waits for while it sleeps.
   BasicCreditsWanted<std::atomic<std::uint32_t>> credits_wanted;
-  /// The rest is written by the receiver, counted modulo 2^32.
-  alignas(kCacheLine) std::atomic<std::uint32_t> answer;            ///< number of the offer answered << 1 | accepted
-  std::atomic<std::uint32_t> box_released;                          ///< bytes of the fast box that may be written again
-  std::atomic<std::uint32_t> fragments_released[kFragmentClasses];  ///< fragments given back, in the order of sending
-  /// Whether the receiver looks at the fast box (box_state.hpp).  A line of its own, since every send reads it.
+  // Written by the receiver.  The counters wrap at 2^32.
+  alignas(kCacheLine) std::atomic<std::uint32_t> answer;            ///< BoxOffer::number << 1 | 1 if accepted
+  std::atomic<std::uint32_t> box_released;                          ///< bytes of the fast box that were returned
+  std::atomic<std::uint32_t> fragments_released[kFragmentClasses];  ///< fragments returned, in the order of sending
+  /// kBox...: whether the receiver polls the fast box (box_state.hpp).  In a line of its own, since every send reads
+  /// it.
   alignas(kCacheLine) std::atomic<std::uint32_t> box_state;
 };
 static_assert(sizeof(SegmentHeader) == 4 * kCacheLine && offsetof(SegmentHeader, offer) == kCacheLine &&
@@ -80,25 +82,26 @@ inline constexpr std::uint32_t kBoxParked = 1;
 inline constexpr std::uint32_t kBoxNotified = 2;
 inline constexpr std::uint32_t kBoxClosed = 3;
 
-/// A ring offered as fast box.
+/// The sender offers a ring as fast box.
 struct BoxOffer {
-  std::uint32_t line;      ///< its offset in the segment in cache lines
-  std::uint16_t number;    ///< counts offers, never 0
-  std::uint16_t log_size;  ///< it has 1 << log_size bytes
+  std::uint32_t line;      ///< offset of the ring in the segment, in cache lines
+  std::uint16_t number;    ///< of the offer, never 0
+  std::uint16_t log_size;  ///< the ring has 1 << log_size bytes
 };
 static_assert(sizeof(BoxOffer) == 8 && std::has_unique_object_representations_v<BoxOffer>, "published as one word");
 
-/// One record of a fast box, at a multiple of 64 bytes; published as one word after what follows it.
+/// Start of a record of a fast box, at a multiple of 64 bytes; the message follows.  The writer stores it as one word
+/// after the message.
 struct RecordHeader {
-  std::uint32_t size;  ///< bytes after this header; the record is at most a quarter of the ring
-  std::uint16_t tag;   ///< 0 = nothing here yet, 0xffff = go on at the start of the ring
+  std::uint32_t size;  ///< bytes of the message; the record is at most a quarter of the ring
+  std::uint16_t tag;   ///< 0: no record yet; kSkipTag: the next record is at the start of the ring
   std::uint16_t seq;   ///< of the message within its direction, box and FIFO together; wraps at 65536
 };
 static_assert(sizeof(RecordHeader) == 8 && std::has_unique_object_representations_v<RecordHeader>,
               "published as one word");
 static_assert(offsetof(RecordHeader, tag) == 4 && offsetof(RecordHeader, seq) == 6, "layout v1");
 inline constexpr std::uint16_t kSkipTag = 0xffff;
-/// As std::bit_cast, by shifts: g++ would take the word apart in a vector register.
+/// As std::bit_cast, by shifts: for std::bit_cast g++ splits the word in a vector register, which is slower.
 constexpr RecordHeader record_header(std::uint64_t word) noexcept {
   return {static_cast<std::uint32_t>(word), static_cast<std::uint16_t>(word >> 32),
           static_cast<std::uint16_t>(word >> 48)};
@@ -110,14 +113,15 @@ struct FragmentHeader {
   std::uint32_t size;  ///< bytes of the message
   std::uint16_t tag;
   std::uint16_t seq;
-  std::uint32_t size_class;  ///< < kFragmentClasses: which counter takes it back
+  std::uint32_t size_class;  ///< < kFragmentClasses: the receiver returns it in fragments_released[size_class]
   std::uint32_t flags;       ///< kOffersBox or 0
 };
 static_assert(sizeof(FragmentHeader) == 16 && std::has_unique_object_representations_v<FragmentHeader>, "layout v1");
-inline constexpr std::uint32_t kOffersBox = 1;  ///< look at SegmentHeader::offer
+inline constexpr std::uint32_t kOffersBox = 1;  ///< the receiver must answer SegmentHeader::offer
 
 /// One slot of the FIFO:  bit 0 full | 1..27 lap | 28..39 the sender's index | 40..63 cache line in its segment.
-/// An empty slot names the lap it waits for, so that a slot is claimed and written by the same compare-and-swap.
+/// The lap is the number of the pass through the queue, modulo 2^27.  An empty slot names the lap in which it is filled
+/// next, so that one compare-and-swap takes and writes it.
 struct FifoItem {
   std::uint32_t peer;  ///< < kMaxPeers
   std::uint32_t line;  ///< < kMaxLines
