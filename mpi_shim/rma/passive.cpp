@@ -8,9 +8,9 @@
 namespace mpi_shim::rma {
 namespace {
 
-constexpr std::uint32_t kFlushesPerPoll = 16;  // of mapped memory, where accesses are complete when they return
+constexpr std::uint32_t kFlushesPerPoll = 16;  // for mapped targets, whose accesses are complete when they return
 
-/// This process neither holds the lock nor tries to take it for itself any more.
+/// Clears the claim after this process has released the lock or has given up taking it for itself.
 void drop_claim(Claim& claim) noexcept {
   claim.fetch_and(static_cast<std::uint8_t>(~kClaimsForItself), std::memory_order_release);
 }
@@ -129,7 +129,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
 int Window::unlock(int rank) {
   Target& target = this->target(rank);
   if (locks_all_ || target.held == Target::Held::nothing) return MPI_ERR_RMA_SYNC;
-  opal::ordering_fence();  // MPI_MODE_NOCHECK: no release of a lock orders the program's stores
+  opal::ordering_fence();  // needed with MPI_MODE_NOCHECK: no release of a lock orders the stores
   engine().poll_all();
   const int error = drain(target);
   give_lock_back(target);
@@ -147,7 +147,7 @@ int Window::lock_all(int assertion) {
     Target& target = this->target(rank);
     if (!check) {
       target.held = Target::Held::unchecked;
-    } else if (target.control != nullptr) {  // on this host: the program may use loads and stores, without an MPI call
+    } else if (target.control != nullptr) {  // on this host: the application may load and store without an MPI call
       error = hold_lock(target, false);
     }
   }
