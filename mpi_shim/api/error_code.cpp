@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error codes, their classes and error strings: the standard's and those that the program adds.  They may be called at
+// Error codes, error classes and error strings, of the standard and of the application.  The functions may be called at
 // any time.  Before MPI_Init and after MPI_Finalize an error ends the process (raise()).
 #include <optional>
 #include <string>

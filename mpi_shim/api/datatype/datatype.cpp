@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datatypes as objects: commit, free, sizes, extents, names; packing.
+// Datatypes: commit, free, size, extent; MPI_Pack, _Unpack and _Pack_size.
 
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"

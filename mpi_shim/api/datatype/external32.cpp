@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Pack_external and its relatives: packing for other machines.
+// MPI_Pack_external, _Unpack_external and _Pack_external_size.
 #include "mpi_shim/datatype/external32.hpp"
 
 #include <string_view>
@@ -11,7 +11,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The arguments that all of them have.
+/// The checked arguments that the three functions have in common.
 struct External {
   const datatype::Datatype* type = nullptr;
   std::int64_t bytes = 0;
