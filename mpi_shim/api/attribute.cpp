@@ -67,7 +67,7 @@ int free_key(const char* function, int* keyval) {
   call.pointer(keyval, "keyval");
   if (call.failed()) return call.error();
   if (!keys_of(call, Handle{}).free(*keyval)) {
-    return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key of the program's own");
+    return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that the application created");
   }
   *keyval = MPI_KEYVAL_INVALID;
   return MPI_SUCCESS;

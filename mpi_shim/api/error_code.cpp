@@ -51,7 +51,7 @@ OPAL_MPI_FUNCTION(int, Add_error_string, (int errorcode, const char* string)) {
   if (text.size() >= MPI_MAX_ERROR_STRING) {
     call.fail(MPI_ERR_ARG, "argument string is longer than MPI_MAX_ERROR_STRING - 1");
   } else if (!UserErrors::of_process().set_text(errorcode, std::move(text))) {
-    call.fail(MPI_ERR_ARG, "argument errorcode is no error code that the program added");
+    call.fail(MPI_ERR_ARG, "argument errorcode is not an error code that the application added");
   }
   return call.error();
 }

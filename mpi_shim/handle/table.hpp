@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/handle/table.hpp — converts the application's handle to the object and back.  A handle below 0x400 is an
 // index into `builtins`, any other the address of the object. Threads: find() from any thread; builtins are set in
-// MPI_Init and cleared in MPI_Finalize.
+// MPI_Init, and those of communicators are cleared in MPI_Finalize, while no other thread uses MPI.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mpi_shim::handle {
 
-/// The predefined objects by handle value; null if the ABI defines no such handle or MPI is not initialised.
+/// The predefined objects by handle value; null if the ABI defines no such handle or MPI_Init has not set it yet.
 /// One table per process, since values such as MPI_COMM_WORLD are constants of the process.
 inline constinit std::array<Object*, kBuiltinEnd> builtins{};
 

@@ -140,12 +140,14 @@ std::array<Op, 14>& ops() noexcept {
 opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan elements, Cursor& target) {
   const ElementInfo& facts = info(element);
   const Kernel kernel = find_kernel(kind, element);
-  if (kernel == nullptr) return opal::Error{opal::Errc::invalid_argument, 0, "operation defined on the element"};
+  if (kernel == nullptr)
+    return opal::Error{opal::Errc::invalid_argument, 0, "the operation is not defined on the element"};
   if (elements.size() % facts.size != 0 || target.position() % facts.size != 0) {
-    return opal::Error{opal::Errc::invalid_argument, 0, "whole elements to accumulate", elements.size()};
+    return opal::Error{opal::Errc::invalid_argument, 0, "not a whole number of elements to accumulate",
+                       elements.size()};
   }
   if (elements.size() > static_cast<std::size_t>(target.remaining())) {
-    return opal::Error{opal::Errc::invalid_argument, 0, "no more to accumulate than the target holds", elements.size()};
+    return opal::Error{opal::Errc::invalid_argument, 0, "more to accumulate than the target holds", elements.size()};
   }
   if (kind == OpKind::no_op) {
     target.seek(target.position() + static_cast<std::int64_t>(elements.size()));

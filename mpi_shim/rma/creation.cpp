@@ -72,7 +72,7 @@ int Creation::run(Window*& made) {
   if (const int error = coll::exchange(comm_, sizes_); error != MPI_SUCCESS) return error;
   if (const int error = share_host_memory(); error != MPI_SUCCESS) return error;
   place_own_memory();
-  comm_.vci().windows().add(*window_);  // peers may send messages for it as soon as meet() has sent our address
+  comm_.vci().windows().add(*window_);  // peers may send messages for it as soon as meet() has sent the address
   if (const int error = meet(); error != MPI_SUCCESS) {
     comm_.vci().windows().remove(*window_);
     return error;

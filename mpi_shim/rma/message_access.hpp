@@ -36,8 +36,8 @@ class MessageAccess final : public Request {
   /// Sets the operands of a compare-and-swap (SwapValues::both()), and copies them.
   void from_pair(ByteSpan values) noexcept;
 
-  /// Sends pieces of the accesses in the target's queue, until kMostInFlight are in flight or the transport is full. In
-  /// the second case progress calls it again.
+  /// Sends pieces of the accesses in the target's queue, until kMostInFlight are in flight.  If the transport or the
+  /// peer's table of datatypes is full, progress calls it again.
   static void pump(Window& window, Target& target) noexcept;
 
   /// Handles the answer to one piece; `data`: the old bytes if the access fetches.  May end the access.

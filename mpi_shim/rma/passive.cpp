@@ -138,7 +138,7 @@ int Window::unlock(int rank) {
 }
 
 /// Locks the ranks of this host.  Another rank is locked at the first access to it (lock_at_first_access()), since a
-/// program seldom accesses them all.
+/// application seldom accesses them all.
 int Window::lock_all(int assertion) {
   if (locks_all_ || access_open_ || locks_ != 0 || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
   const bool check = (assertion & MPI_MODE_NOCHECK) == 0;
@@ -178,8 +178,8 @@ int Window::flush(int rank) {
   if (!passive(rank)) return MPI_ERR_RMA_SYNC;
   Target& target = this->target(rank);
   opal::ordering_fence();  // orders earlier loads and stores in mapped memory before later ones
-  // Progress, so that a program that loops over accesses and flushes still serves its peers.  Mapped accesses cost less
-  // than a poll, so for them only every 16th flush polls.
+  // Progress, so that an application that loops over accesses and flushes still serves its peers.  Mapped accesses cost
+  // less than a poll, so for them only every 16th flush polls.
   const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;
   flushes_.store(flushes, std::memory_order_relaxed);
   if (target.path.load(std::memory_order_relaxed) != Target::Path::mapped || flushes % kFlushesPerPoll == 0)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/window.hpp — an MPI window: memory of each rank that the others access, and the epochs of these
-// accesses. docs/design/rma.md describes the protocols.  Functions that return int return an MPI error class. Owned by
-// the application's handle, from MPI_Win_create etc. to MPI_Win_free.  Owns a communicator with the group of the
-// application's; its id is the number of the window in messages.  Threads: as the standard says of epochs; the
-// functions take the Context's lock for shared state.  Functions of service.cpp run inside progress, with that lock
-// held.
+// accesses (docs/design/rma.md).  Functions that return int return an MPI error class.
+// Owned by the application's handle, from MPI_Win_create etc. to MPI_Win_free.  Owns a communicator with the group of
+// the application's; its id is the number of the window in messages.
+// Threads: as the standard says of epochs; the functions take the Context's lock for shared state.  Functions of
+// service.cpp run inside progress, with that lock held.
 #pragma once
 #include <array>
 #include <atomic>

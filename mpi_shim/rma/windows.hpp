@@ -56,7 +56,7 @@ class Windows {
     return transfers_.any([](const Transfer& transfer) { return transfer.active() && !transfer.done(); });
   }
 
-  /// Ends all message accesses to a failed peer with MPI_ERR_PROC_ABORTED, and tells all windows of the failure.
+  /// Ends all message accesses to a failed peer with MPI_ERR_PROC_ABORTED, and marks it as failed in all windows.
   void peer_failed(p2p::Peer& peer) noexcept;
 
  private:

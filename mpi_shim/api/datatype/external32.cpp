@@ -42,7 +42,7 @@ int pack(const char* function, const char* datarep, const void* inbuf, MPI_Count
   if (it.bytes != 0) call.pointer(outbuf, "outbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || it.bytes > outsize - *position) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
+    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf is too small for the packed data");
   }
   const auto bytes = static_cast<std::size_t>(it.bytes);
   coll::OnHost from{in, coll::OnHost::Use::read};
@@ -62,7 +62,7 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
   if (it.bytes != 0) call.pointer(inbuf, "inbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || it.bytes > insize - *position) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");
+    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has too few packed bytes");
   }
   const auto bytes = static_cast<std::size_t>(it.bytes);
   coll::OnHost from{p2p::Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, bytes),
