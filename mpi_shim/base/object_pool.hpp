@@ -2,7 +2,7 @@
 // mpi_shim/base/object_pool.hpp — a free list of objects that live for a short time (requests, schedules, fetches).
 // Objects stay constructed between uses and keep the capacity of their vectors, so the common case allocates nothing.
 // If T has a handle (handle/object.hpp), the handle of an unused object names nothing.
-// Owns every object it ever made, also those in use; all must be unused when it is destroyed.
+// Owns every object it ever made, also those in use.
 // Threads: externally synchronised.
 #pragma once
 #include <algorithm>

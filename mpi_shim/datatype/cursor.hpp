@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/datatype/cursor.hpp — a position in the data of `count` instances of a datatype in a buffer.  The Cursor
 // packs, unpacks or lists the blocks from its position on, in the order of the typemap; it can move to any byte.  A
-// message that travels in fragments keeps one Cursor. Borrows the datatype and the buffer, which outlive the use of the
-// Cursor.  Threads: one at a time. Only start() allocates, and only for types nested deeper than kInlineLevels.
+// message that travels in fragments keeps one Cursor.
+// Borrows the datatype and the buffer, which outlive the use of the Cursor.  Threads: one at a time.
+// Only start() allocates, and only for types nested deeper than kInlineLevels.
 #pragma once
 #include <array>
 #include <cstddef>

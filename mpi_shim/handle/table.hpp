@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/handle/table.hpp — converts the application's handle to the object and back.  A handle below 0x400 is an
-// index into `builtins`, any other the address of the object. Threads: find() from any thread; builtins are set in
-// MPI_Init, and those of communicators are cleared in MPI_Finalize, while no other thread uses MPI.
+// index into `builtins`, any other the address of the object.
+// Threads: find() from any thread; builtins are set in MPI_Init, and those of communicators are cleared in
+// MPI_Finalize, while no other thread uses MPI.
 #pragma once
 #include <array>
 #include <cstdint>

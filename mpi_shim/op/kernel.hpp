@@ -37,8 +37,9 @@ enum class Vectors : std::uint8_t { built_in, avx2, avx512 };
 [[nodiscard]] Vectors widest_vectors() noexcept;
 
 /// The loop for `kind` on arrays of `element`; null if the standard does not define the reduction, and for
-/// OpKind::user. Integers wrap around; LAND, LOR and LXOR give 0 or 1; equal values of MINLOC and MAXLOC keep the
-/// smaller index. Requires: the processor has `vectors`.  They do not change any bit of the result.
+/// OpKind::user.  Integers wrap around; LAND, LOR and LXOR give 0 or 1; equal values of MINLOC and MAXLOC keep the
+/// smaller index.
+/// Requires: the processor has `vectors`.  They do not change any bit of the result.
 [[nodiscard]] Kernel find_kernel(OpKind kind, datatype::Element element, Vectors vectors = widest_vectors()) noexcept;
 
 }  // namespace mpi_shim::op

@@ -49,7 +49,7 @@ void ProgressHelper::run() noexcept {
   while (!ending_) {
     lock.unlock();
     bool served = false;
-    // During a checkpoint progress() would wait for its end, on behalf of the application's threads: glance() does not.
+    // During a checkpoint progress() calls Halt::wait(), which is for the application's threads; glance() does not.
     while ((engine_.is_halted() ? engine_.glance() : engine_.progress()) != 0) served = true;
     lock.lock();
     nap = served ? kShortest : std::min(2 * nap, kLongest);

@@ -37,7 +37,7 @@ struct Form {
   MPI_Info info = MPI_INFO_NULL;  ///< persistent form: hints; the handle is checked, all hints are ignored
 
   /// As run() below, but the blocking form first calls `share(HostTeam&)` if the communicator has a host team.  If
-  /// share() returns an Outcome, it has done the collective in shared memory; if not, run() below does it by messages.
+  /// the returned Outcome has a value, share() has done the collective; else run() below does it by messages.
   template <class Share, class Build>
   int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build) const {
     if (kind == Kind::blocking) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/target/attached.hpp — the table of the memory regions that one rank has attached to a dynamic window. It
-// is in memory shared by the ranks of a host, which read it and then access the regions without help of the owner.  It
-// has at most kMost regions and only those with a key.  For an address that is not in it the origin sends access
-// messages. Threads: the owner writes, under its Context's lock; any process reads at any time.  A sequence lock
-// protects the table: the version is odd during a change.
+// mpi_shim/rma/target/attached.hpp — the table of the memory regions that one rank has attached to a dynamic window.
+// It is in memory shared by the ranks of a host, which read it and then access the regions without help of the owner.
+// It has at most kMost regions and only those with a key.  For an address that is not in it the origin sends access
+// messages.
+// Threads: the owner writes, under its Context's lock; any process reads at any time.  A sequence lock protects the
+// table: the version is odd during a change.
 #pragma once
 #include <array>
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/target/target.hpp — the state that this process has of one rank of a window: location of the memory,
-// path to it, open epochs and accesses in flight. Owned by its Window; addresses are stable.  Threads: under the
-// Context's lock, except for the atomics.
+// path to it, open epochs and accesses in flight.
+// Owned by its Window; addresses are stable.  Threads: under the Context's lock, except for the atomics.
 #pragma once
 #include <atomic>
 #include <cstdint>
