@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/abi/forward.hpp — MPI functions that are calls of C++ functions.
+// mpi_shim/abi/forward.hpp — macros that define an MPI function as one call of a C++ function.
 //
 //   OPAL_MPI_FORWARD(Recv_init, new_receive, Start::later)
 //
 // defines MPI_Recv_init as  return new_receive("MPI_Recv_init", buf, count, ..., request, Start::later);  with the
-// parameters of functions.def.  OPAL_MPI_FORWARD_BOTH defines MPI_Recv_init and MPI_Recv_init_c that way.
+// parameters of functions.def, and with the extra arguments of the macro behind them.
+// OPAL_MPI_FORWARD_BOTH defines MPI_Recv_init and MPI_Recv_init_c (counts of MPI_Count) in this way.
 #pragma once
 #include <mpi_parameters.hpp>
 #include "mpi_shim/abi/function.hpp"

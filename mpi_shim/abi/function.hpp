@@ -5,9 +5,9 @@
 //
 // defines PMPI_Barrier (strong) and MPI_Barrier (weak, the same address), both exported with C linkage; mpi.h already
 // declares both, so a wrong signature does not compile.  A profiling tool defines its own MPI_Barrier and calls
-// PMPI_Barrier.  Nothing else is to be done: the build finds the definition in the object file, leaves out the refusing
-// entry point and moves the function in docs/mpi-coverage.md (`cmake --build build --target mpi_coverage`).
-// Inside the library call neither MPI_X nor PMPI_X: a tool would see it; share a C++ function instead.
+// PMPI_Barrier.  No other registration is needed: the build finds the definition in the object file and omits the entry
+// point that reports "not supported".  `cmake --build build --target mpi_coverage` updates docs/mpi-coverage.md.
+// The library itself calls neither MPI_X nor PMPI_X, since a profiling tool would see the call: share a C++ function.
 #pragma once
 #include "mpi_shim/include/mpi.h"
 #include "opal/core/export.hpp"

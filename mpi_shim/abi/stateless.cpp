@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view kLibraryVersion = "OPAL " OPAL_VERSION ", MPI 5.0, standard ABI 1.0";
 static_assert(kLibraryVersion.size() < MPI_MAX_LIBRARY_VERSION_STRING);
 
-// Address arithmetic as the standard wants it: on bits, so that no sum is undefined.
+// Address arithmetic (MPI_Aint_add, _diff) on unsigned integers, whose overflow is defined.
 MPI_Aint wrap(std::uintptr_t bits) { return static_cast<MPI_Aint>(bits); }
 std::uintptr_t bits(MPI_Aint address) { return static_cast<std::uintptr_t>(address); }
 
@@ -39,7 +39,7 @@ OPAL_MPI_FUNCTION(int, Abi_get_version, (int* abi_major, int* abi_minor)) {
   return MPI_SUCCESS;
 }
 
-// Profiling libraries take it over; here there is nothing to control.
+// Profiling libraries define their own MPI_Pcontrol; the library itself ignores the call.
 OPAL_MPI_FUNCTION(int, Pcontrol, (const int /*level*/, ...)) { return MPI_SUCCESS; }
 
 OPAL_MPI_FUNCTION(double, Wtime, (void)) {

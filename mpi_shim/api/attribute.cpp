@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and attributes of communicators, datatypes and windows, and keys of attributes; also as MPI-1 called them.
+// Names and attributes of communicators, datatypes and windows, and keyvals; also the deprecated names of MPI-1.
 #include <atomic>
 #include <climits>
 #include <cstring>
@@ -17,7 +17,7 @@ auto& keys_of(Call& call, MPI_Comm /*kind*/) { return call.process().communicato
 auto& keys_of(Call& call, MPI_Win /*kind*/) { return call.process().window_keys(); }
 auto& keys_of(Call& call, MPI_Datatype /*kind*/) { return call.process().type_keys(); }
 
-// The attributes that the standard defines; nothing for a key that is none of them.
+// The value of a predefined attribute, as MPI_*_get_attr returns it; empty if `keyval` is no predefined key.
 std::optional<const void*> predefined(Call& call, MPI_Comm /*comm*/, int keyval) {
   static const int tag_ub = INT_MAX;
   static const int any_process = MPI_ANY_SOURCE;  // every process can do input and output
@@ -31,7 +31,7 @@ std::optional<const void*> predefined(Call& call, MPI_Comm /*comm*/, int keyval)
     case MPI_HOST: return &no_host;
     case MPI_WTIME_IS_GLOBAL:
     case MPI_APPNUM: return &no;
-    // Several threads may ask at once.
+    // Atomic, since several threads may query the attribute at the same time.
     case MPI_LASTUSEDCODE:
       std::atomic_ref{last_code}.store(UserErrors::of_process().last_used(), std::memory_order_relaxed);
       return &last_code;
@@ -67,7 +67,7 @@ int free_key(const char* function, int* keyval) {
   call.pointer(keyval, "keyval");
   if (call.failed()) return call.error();
   if (!keys_of(call, Handle{}).free(*keyval)) {
-    return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key of the program's own");
+    return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that the application created");
   }
   *keyval = MPI_KEYVAL_INVALID;
   return MPI_SUCCESS;

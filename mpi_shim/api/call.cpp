@@ -30,7 +30,7 @@ int Call::fail_class(int error_class) {
   const char* text = error_class_text(error_class);
   if (text != nullptr) return fail(error_class, text);
   const std::string own = UserErrors::of_process().text(error_class).value_or("");
-  return fail(error_class, own.empty() ? "an error of the program's own" : own);
+  return fail(error_class, own.empty() ? "an error class or code of the application" : own);
 }
 
 int Call::fail_on(MPI_Comm comm, int error_class) {
@@ -66,7 +66,7 @@ int Call::answer_info(info::Info::Entries entries, MPI_Info* info) {
   if (failed()) return error_;
   auto made = handle::create<info::Info>(std::move(entries));
   if (!made) return fail_class(MPI_ERR_NO_MEM);
-  *info = handle::to_handle<MPI_Info>(*made->detach());  // the program's reference
+  *info = handle::to_handle<MPI_Info>(*made->detach());  // the application's reference
   return MPI_SUCCESS;
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/api/call.hpp — one call of an MPI function: turns its arguments into objects, checks them, and raises the
-// first mistake with a message that names function and argument.  Lives on the stack of the call.
+// mpi_shim/api/call.hpp — the argument checks of one call of an MPI function: each check turns an argument into an
+// object.  The first wrong argument raises an MPI error with a message that names the function and the argument: the
+// error handler of the last communicator or window that comm() or window() has found is called.
+// Owned by the stack frame of the MPI function; returned objects are borrowed.  Threads: one.
 //   Call call{"MPI_Send"};
 //   comm::Communicator* comm = call.comm(handle);
 //   ...
 //   if (call.failed()) return call.error();
-// After a mistake the other checks do nothing and their results must not be used.  A call while MPI does not run ends
-// the process: there is no error handler that could return.
+// After an error, later errors are not raised, and the results of checks must not be used: test failed() first.
+// A Call with When::running ends the process if MPI is not initialised or is finalised.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -29,7 +31,7 @@ class Call {
  public:
   enum class When {
     running,
-    any_time,  ///< also before MPI_Init and after MPI_Finalize: process() cannot be used
+    any_time,  ///< also before MPI_Init and after MPI_Finalize; process() must not be used
   };
   explicit Call(const char* function, When when = When::running) noexcept
       : function_(function), process_(Process::current()) {
@@ -41,18 +43,19 @@ class Call {
   [[nodiscard]] int error() const noexcept { return error_; }
   [[nodiscard]] Process& process() const noexcept { return *process_; }
 
-  /// Raises an error; later ones are not raised any more.  Returns what the MPI function is to return.
+  /// Raises an error, unless this call has raised one already.  Returns error(): the return value of the MPI function.
   [[gnu::cold]] int fail(int error_class, const std::string& message);
 
-  /// What an operation ended with becomes what the function returns.
+  /// Raises `error_class`, the result of an operation, unless it is MPI_SUCCESS.  Returns as fail().
   int finish(int error_class) {
     if (error_class == MPI_SUCCESS) [[likely]]
       return MPI_SUCCESS;
     return fail_class(error_class);
   }
+  /// As fail(), with the text of the error class as the message.
   [[gnu::cold]] int fail_class(int error_class);
 
-  /// As fail_class(), on the error handler of `comm` (none: the default one).
+  /// As fail_class(), with the error handler of `comm`; for MPI_COMM_NULL with the one that fail() uses.
   [[gnu::cold]] int fail_on(MPI_Comm comm, int error_class);
   [[gnu::cold]] void fail_count(MPI_Count count);
   [[gnu::cold]] int fail_in_place() {
@@ -69,26 +72,27 @@ class Call {
     return communicator;
   }
 
-  /// A communicator of one group.
+  /// An intracommunicator; any other communicator is an error.
   comm::Communicator* intracomm(MPI_Comm handle, const char* argument = "comm") {
     comm::Communicator* const communicator = comm(handle, argument);
     if (!failed() && communicator->is_inter()) [[unlikely]]
       fail_kind(argument, "an intercommunicator");
     return communicator;
   }
-  /// A communicator of two groups.
+  /// An intercommunicator; any other communicator is an error.
   comm::Communicator* intercomm(MPI_Comm handle, const char* argument = "comm") {
     comm::Communicator* const communicator = comm(handle, argument);
     if (!failed() && !communicator->is_inter()) fail_kind(argument, "no intercommunicator");
     return communicator;
   }
   rma::Window* window(MPI_Win handle);
-  // An object of any kind that has names and attributes, for templates.
+  // Overloads for templates over the three kinds of objects that have a name and attributes.
   auto* object(MPI_Comm handle) { return comm(handle); }
   auto* object(MPI_Win handle) { return window(handle); }
   auto* object(MPI_Datatype handle) { return any_type(handle); }
-  /// An error handler for objects whose own kind of function is `own`.
+  /// An error handler that is predefined or of kind `own` (comm_function or win_function).
   std::shared_ptr<const comm::Errhandler> errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own);
+  /// Checks that `rank` is a rank of the window or MPI_PROC_NULL.
   void target(rma::Window* window, int rank);
 
   std::shared_ptr<const comm::Group> group(MPI_Group handle, const char* argument = "group") {
@@ -97,9 +101,9 @@ class Call {
     return group;
   }
 
-  /// `base`, `count`, `datatype` as one buffer.  `argument` names the datatype argument in messages.
+  /// `count` instances of the committed datatype at `base`.
   p2p::Buffer buffer(const void* base, MPI_Count count, MPI_Datatype handle) {
-    // The only one that is returned, so that it is made in its place: a copy would wait for its stores.
+    // All returns name this variable, so that the compiler builds it in the caller's memory without a copy.
     p2p::Buffer buffer;
     if (count < 0) [[unlikely]]
       fail_count(count);
@@ -116,12 +120,13 @@ class Call {
     return buffer;
   }
 
-  /// MPI_BOTTOM or MPI_IN_PLACE, by one comparison.
+  /// Whether `base` is MPI_BOTTOM (a null pointer) or MPI_IN_PLACE; one comparison, since both are the lowest
+  /// addresses.
   static bool is_no_memory(const void* base) noexcept {
     return reinterpret_cast<std::uintptr_t>(base) <= reinterpret_cast<std::uintptr_t>(MPI_IN_PLACE);
   }
 
-  /// Of a message to or from `rank`: MPI_PROC_NULL makes what is said of it insignificant.
+  /// The buffer of a message to or from `rank`; for MPI_PROC_NULL an empty buffer, and no argument is checked.
   p2p::Buffer buffer(const void* base, MPI_Count count, MPI_Datatype handle, int rank) {
     return rank == MPI_PROC_NULL ? p2p::Buffer{} : buffer(base, count, handle);
   }
@@ -157,7 +162,7 @@ class Call {
     return op;
   }
 
-  /// A rank to send to, or MPI_PROC_NULL.
+  /// Checks that `rank` is a rank to send to, or MPI_PROC_NULL; source() also takes MPI_ANY_SOURCE.
   void destination(const comm::Communicator* comm, int rank) {
     if (failed()) [[unlikely]]
       return;
@@ -178,22 +183,23 @@ class Call {
     if (tag < 0 && tag != MPI_ANY_TAG) [[unlikely]]
       fail_tag("recvtag", tag);
   }
-  /// A rank of the communicator; for an intercommunicator of the other side, or MPI_ROOT or MPI_PROC_NULL.
+  /// Checks that `rank` is a rank of the communicator.  For an intercommunicator it is a rank of the remote group,
+  /// MPI_ROOT or MPI_PROC_NULL.
   void root(const comm::Communicator* comm, int rank);
-  /// An info object or MPI_INFO_NULL.
+  /// Checks that the handle is an info object or MPI_INFO_NULL.
   void info(MPI_Info handle);
   void pointer(const void* pointer, const char* argument) {
     if (pointer == nullptr) [[unlikely]]
       fail_null(argument);
   }
 
-  /// What a handle argument points to; a null handle after a mistake.
+  /// The handle at `place`; a null handle if the call has failed or `place` is a null pointer (an error).
   template <class Handle>
   Handle at(const Handle* place, const char* argument) {
     pointer(place, argument);
     return failed() ? nullptr : *place;
   }
-  /// The topology of a communicator, which must be a T.
+  /// The topology of `comm`; an error if it is not a T.  `kind` names the topology in the message.
   template <class T>
   const T* topology(const comm::Communicator* comm, const char* kind) {
     const T* const found = failed() ? nullptr : comm->topology_as<T>();
@@ -201,7 +207,8 @@ class Call {
     return found;
   }
 
-  /// The end of a function that only asks: stores what `ask()` says.  Returns what the MPI function is to return.
+  /// Ends a query function: stores the result of `ask()` in `*result`, unless the call has failed or `result` is null.
+  /// Returns error(): the return value of the MPI function.
   template <class T, class Ask>
   int answer(T* result, const char* argument, Ask&& ask) {
     pointer(result, argument);
@@ -210,9 +217,9 @@ class Call {
     *result = ask();
     return MPI_SUCCESS;
   }
-  /// The same of a new info object.
+  /// As answer(), with the handle of a new info object of these entries.
   int answer_info(info::Info::Entries entries, MPI_Info* info);
-  /// The same of MPI_*_get_name.
+  /// As answer(), with a string and its length (MPI_*_get_name).  Requires: `text` has room for `name` and a zero byte.
   int answer_name(const std::string& name, char* text, int* length);
 
  private:
@@ -235,14 +242,14 @@ class Call {
 
 inline constexpr auto kAnyTime = Call::When::any_time;
 
-/// MPI_UNDEFINED if `value` does not fit.
+/// `value` as an Integer; MPI_UNDEFINED if it does not fit.
 template <class Integer>
 Integer narrowed(std::int64_t value) noexcept {
   return std::in_range<Integer>(value) ? static_cast<Integer>(value) : Integer{MPI_UNDEFINED};
 }
 
-/// What the functions that make communicators end with: from the object made, if any, which gets `topology`, to the
-/// handle.
+/// Ends a function that creates a communicator: stores its handle, or MPI_COMM_NULL if this process is not a member.
+/// The new communicator gets `topology` unless it is null.  Returns the return value of the MPI function.
 inline int hand_out(Call& call, const comm::Made& made, MPI_Comm* newcomm,
                     std::shared_ptr<const comm::Topology> topology = nullptr) {
   if (made.error != MPI_SUCCESS) return call.finish(made.error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting and ending MPI, and questions about where it runs.
+// MPI_Init, MPI_Finalize, MPI_Abort, and queries about the environment.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,12 +16,14 @@
 namespace mpi_shim::api {
 namespace {
 
-/// Errors of starting and ending have no communicator whose handler could be asked: they end the process.
+/// Raises an error of initialisation or finalisation: with the default error handler, or, if MPI does not run, by
+/// ending the process.
 int refuse(const char* function, const std::string& why) { return raise({}, MPI_ERR_OTHER, function, why.c_str()); }
 
 int start(const char* function, int thread_level) {
-  if (Process::state() == Process::State::running) return refuse(function, "MPI was started already");
-  if (Process::state() == Process::State::finished) return refuse(function, "MPI cannot be started again");
+  if (Process::state() == Process::State::running) return refuse(function, "MPI is already initialised");
+  if (Process::state() == Process::State::finished)
+    return refuse(function, "MPI is finalised and cannot be initialised again");
   if (const auto started = Process::start(thread_level); !started) {
     return refuse(function, "cannot start: " + to_string(started.error()));
   }
@@ -34,7 +36,7 @@ OPAL_MPI_FUNCTION(int, Init, (int* /*argc*/, char*** /*argv*/)) { return start("
 
 OPAL_MPI_FUNCTION(int, Init_thread, (int* /*argc*/, char*** /*argv*/, int required, int* provided)) {
   if (required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE) {
-    return refuse("MPI_Init_thread", fmt::format("argument required is {}, which is no thread level", required));
+    return refuse("MPI_Init_thread", fmt::format("argument required is {}, which is not a thread level", required));
   }
   if (const int error = start("MPI_Init_thread", required); error != MPI_SUCCESS) return error;
   *provided = required;
@@ -47,7 +49,7 @@ OPAL_MPI_FUNCTION(int, Finalize, (void)) {
   const auto check = [&](const Result<void>& result) {
     if (!result && error == MPI_SUCCESS) error = refuse("MPI_Finalize", to_string(result.error()));
   };
-  check(call.process().leave());  // the handler of its error is the process's, which ends after that
+  check(call.process().leave());  // before stop(), which destroys the error handler
   check(Process::stop());
   return error;
 }
@@ -76,7 +78,7 @@ OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
   Process* const process = Process::current();
   if (process == nullptr) {
     std::fprintf(stderr, "MPI_Abort(%d) before MPI_Init or after MPI_Finalize\n", errorcode);
-    ::_exit((errorcode & 0xff) != 0 ? errorcode : 1);  // never as if all went well
+    ::_exit((errorcode & 0xff) != 0 ? errorcode : 1);  // never exit status 0
   }
   std::fflush(nullptr);
   process->abort(errorcode,

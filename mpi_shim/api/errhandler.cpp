@@ -15,7 +15,7 @@ comm::Errhandler calling(MPI_Win_errhandler_function* own) { return {Kind::win_f
 template <class Function>
 int create(const char* function, Function* own, MPI_Errhandler* errhandler) {
   Call call{function, kAnyTime};
-  if (own == nullptr) call.fail(MPI_ERR_ARG, "the error handler's function is a null pointer");
+  if (own == nullptr) call.fail(MPI_ERR_ARG, "the function of the error handler is a null pointer");
   return call.answer(errhandler, "errhandler",
                      [&] { return new_handle(std::make_shared<const comm::Errhandler>(calling(own))); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error codes, their classes and error strings: the standard's and those that the program adds.  They may be called at
+// Error codes, error classes and error strings, of the standard and of the application.  The functions may be called at
 // any time.  Before MPI_Init and after MPI_Finalize an error ends the process (raise()).
 #include <optional>
 #include <string>
@@ -51,7 +51,7 @@ OPAL_MPI_FUNCTION(int, Add_error_string, (int errorcode, const char* string)) {
   if (text.size() >= MPI_MAX_ERROR_STRING) {
     call.fail(MPI_ERR_ARG, "argument string is longer than MPI_MAX_ERROR_STRING - 1");
   } else if (!UserErrors::of_process().set_text(errorcode, std::move(text))) {
-    call.fail(MPI_ERR_ARG, "argument errorcode is no error code that the program added");
+    call.fail(MPI_ERR_ARG, "argument errorcode is not an error code that the application added");
   }
   return call.error();
 }

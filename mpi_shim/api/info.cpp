@@ -27,7 +27,7 @@ void check_key(Call& call, const char* key) {
   }
 }
 
-/// The value of a key if there is one, as `flag` then says.
+/// The value of a key; null if there is none.  Sets *flag accordingly.
 const std::string* find_value(Call& call, MPI_Info handle, const char* key, int* flag) {
   const info::Info* const info = find(call, handle);
   check_key(call, key);
@@ -38,7 +38,7 @@ const std::string* find_value(Call& call, MPI_Info handle, const char* key, int*
   return found;
 }
 
-/// At most `room` characters of `value`, terminated.
+/// Copies at most `room` characters of `value` and a zero byte to `target`.
 void store(const std::string& value, char* target, std::size_t room) {
   const std::size_t length = std::min(value.size(), room);
   *std::copy_n(value.begin(), length, target) = '\0';
@@ -56,7 +56,7 @@ OPAL_MPI_FUNCTION(int, Info_create_env, (int argc, char* argv[], MPI_Info* info)
                                                            info);
 }
 
-// What the ABI leaves to the implementation or to the platform, as its type sizes.
+// The properties that the ABI leaves to the platform: sizes of types, in bytes.
 OPAL_MPI_FUNCTION(int, Abi_get_info, (MPI_Info * info)) {
   return Call{"MPI_Abi_get_info", kAnyTime}.answer_info({{"mpi_aint_size", std::to_string(sizeof(MPI_Aint))},
                                                          {"mpi_count_size", std::to_string(sizeof(MPI_Count))},
@@ -64,7 +64,7 @@ OPAL_MPI_FUNCTION(int, Abi_get_info, (MPI_Info * info)) {
                                                         info);
 }
 
-// The one kind of hardware resource that MPI_Comm_split_type divides by here; no process is restricted to one.
+// The only resource type that MPI_Comm_split_type supports; "true": the process is restricted to one instance of it.
 OPAL_MPI_FUNCTION(int, Get_hw_resource_info, (MPI_Info * hw_info)) {
   return Call{"MPI_Get_hw_resource_info", kAnyTime}.answer_info({{"mpi_shared_memory", "true"}}, hw_info);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles as integers and back: what Fortran programs and the c2f and f2c functions need.
+// MPI_*_toint and MPI_*_fromint: handles as integers, for Fortran and the c2f and f2c functions.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/handle/table.hpp"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/attribute/attributes.hpp — what programs hang on communicators, datatypes and windows (Handle: MPI_Comm,
-// MPI_Datatype, MPI_Win), and the keys for it.  A key that was freed lives on in the attributes that use it.
-// Callbacks are the program's: they run without any lock held, and may themselves change the attributes.
-// Threads: safe from any thread.
+// mpi_shim/attribute/attributes.hpp — attribute caching (MPI_Comm_set_attr etc.): the attributes of one communicator,
+// datatype or window, and the keys (keyvals).  Handle is MPI_Comm, MPI_Datatype or MPI_Win.
+// An attribute shares the ownership of its key, so a freed key stays valid in the attributes that use it.
+// The copy and delete callbacks are functions of the application.  They run without the lock of the Attributes or
+// Keyvals, and may change the attributes themselves.  Threads: safe from any thread unless a function says otherwise.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,6 +17,7 @@
 
 namespace mpi_shim::attribute {
 
+/// One key.  Null callbacks stand for MPI_*_NULL_COPY_FN and MPI_*_NULL_DELETE_FN.
 template <class Handle>
 struct Keyval {
   using Copy = int (*)(Handle, int, void*, void*, void*, int*);
@@ -25,7 +27,8 @@ struct Keyval {
   Delete destroy = nullptr;
   void* extra_state = nullptr;
 
-  /// Asks the copy callback; `flag` says whether the new object gets `out`.  An error code.
+  /// Runs the copy callback for one attribute of `from`.  `flag`: whether the duplicate gets an attribute with the
+  /// value `out`.  Returns the callback's error code.
   int copy_value(Handle from, void* value, void*& out, bool& flag) const {
     flag = false;
     if (copy == nullptr) return MPI_SUCCESS;                 // MPI_*_NULL_COPY_FN
@@ -39,15 +42,16 @@ struct Keyval {
     flag = wanted != 0;
     return error;
   }
+  /// Runs the delete callback.  Returns its error code.
   int destroy_value(Handle object, void* value) const {
     return destroy == nullptr ? MPI_SUCCESS : destroy(object, number, value, extra_state);
   }
 
  private:
-  static constexpr MPI_Aint kDupFunction = 1;  // the ABI's value of MPI_COMM_DUP_FN and its like
+  static constexpr MPI_Aint kDupFunction = 1;  // the ABI's value of MPI_COMM_DUP_FN, MPI_TYPE_DUP_FN and MPI_WIN_DUP_FN
 };
 
-/// The keys of one kind of object.
+/// All keys for one kind of object; they are identified by number.
 template <class Handle>
 class Keyvals {
  public:
@@ -60,26 +64,26 @@ class Keyvals {
     keys_[number] = std::make_shared<Keyval<Handle>>(Keyval<Handle>{number, copy, destroy, extra_state});
     return number;
   }
-  /// Null: no such key.
+  /// Null if there is no such key or it was freed.
   [[nodiscard]] std::shared_ptr<const Keyval<Handle>> find(int number) const {
     const std::lock_guard guard{mutex_};
     const auto found = keys_.find(number);
     return found == keys_.end() ? nullptr : found->second;
   }
-  /// Freeing a key again is fine: it lives on in the attributes that use it.  False: it was never made.
+  /// Frees a key; has no effect on a key that is freed already.  False: no key of this number was ever created.
   bool free(int number) {
     const std::lock_guard guard{mutex_};
     keys_.erase(number);
     return was_made(number);
   }
-  /// Whether there is or was a key of this number: attributes may outlive theirs.
+  /// Whether a key of this number exists or was freed.  Attributes of a freed key can still be read and deleted.
   [[nodiscard]] bool was_created(int number) const {
     const std::lock_guard guard{mutex_};
     return was_made(number);
   }
 
  private:
-  // Keys of different kinds of objects have different numbers, so that none is taken for another's.
+  // Keys for different kinds of objects have different numbers, so that a key of the wrong kind is detected.
   static constexpr int kKinds = 3;
   static constexpr int kKind = std::is_same_v<Handle, MPI_Comm> ? 0 : std::is_same_v<Handle, MPI_Win> ? 1 : 2;
 
@@ -92,13 +96,15 @@ class Keyvals {
   int next_ = kFirst + kKind;
 };
 
+/// The attributes of one object, which owns them.  `object` and `from` are the object's handle, for the callbacks.
 /// While its delete callback runs, an attribute can still be read, but not be deleted again.
 template <class Handle>
 class Attributes {
  public:
+  /// False if the object has no attribute with this key.
   bool get(int number, void*& value) const {
     const std::lock_guard guard{mutex_};
-    // A value that replaces one whose callback runs stands behind it.
+    // The newest entry counts: another thread may have set a value while the delete callback of the old one runs.
     const auto found = std::find_if(entries_.rbegin(), entries_.rend(),
                                     [&](const Entry& entry) { return entry.key->number == number; });
     if (found == entries_.rend()) return false;
@@ -106,7 +112,8 @@ class Attributes {
     return true;
   }
 
-  /// Replaces an earlier value after its delete callback.  An error code; with one, the earlier value stays.
+  /// Sets the value, after the delete callback of an earlier value with the same key.  Returns the error code of that
+  /// callback; unless it is MPI_SUCCESS, the earlier value stays.
   int set(Handle object, const std::shared_ptr<const Keyval<Handle>>& key, void* value) {
     for (;;) {
       if (const int error = remove(object, key->number); error != MPI_SUCCESS) return error;
@@ -117,14 +124,16 @@ class Attributes {
     }
   }
 
-  /// An error code, after which the attribute stays; removing what is not there is fine.
+  /// Removes an attribute; MPI_SUCCESS if the object has none with this key.  Returns the error code of the delete
+  /// callback; unless it is MPI_SUCCESS, the attribute stays.
   int remove(Handle object, int number) {
     std::unique_lock lock{mutex_};
     const auto found = find(number);
     return found == entries_.end() ? MPI_SUCCESS : remove(object, found, lock);
   }
 
-  /// Removes all, the last one set first, up to the first whose callback fails.  Its error code.
+  /// Removes all attributes in the reverse order of their setting.  Stops when a delete callback fails, and returns its
+  /// error code.
   int clear(Handle object) {
     for (;;) {
       std::unique_lock lock{mutex_};
@@ -134,7 +143,7 @@ class Attributes {
     }
   }
 
-  /// Removes all of an object that ends whatever the callbacks say.
+  /// As clear(), for an object that is being destroyed: an attribute whose delete callback fails is removed as well.
   void clear_all(Handle object) {
     while (clear(object) != MPI_SUCCESS) {
       const std::lock_guard guard{mutex_};
@@ -143,8 +152,8 @@ class Attributes {
     }
   }
 
-  /// Gives `to` what the copy callbacks of `from`'s attributes want it to have.  An error code; with one, `to` has what
-  /// was copied before.
+  /// Copies the attributes to `to`, the attributes of a duplicate, as their copy callbacks decide.  Returns the error
+  /// code of the first callback that fails; `to` then keeps the attributes copied before.
   int copy_to(Handle from, Attributes& to) const {
     std::vector<Entry> entries;
     {
@@ -162,7 +171,7 @@ class Attributes {
     return MPI_SUCCESS;
   }
 
-  /// Becomes the owner of all that `from` has; nothing else uses either.
+  /// Moves all attributes of `from` here and drops those that were here.  Requires: no other thread uses either object.
   void take(Attributes& from) noexcept {
     entries_ = std::move(from.entries_);
     last_id_ = from.last_id_;
@@ -173,8 +182,8 @@ class Attributes {
   struct Entry {
     std::shared_ptr<const Keyval<Handle>> key;
     void* value;
-    std::uint64_t id;
-    bool ends = false;  // its delete callback runs
+    std::uint64_t id;   // unique among the entries of this object
+    bool ends = false;  // its delete callback is running
   };
   using Entries = std::vector<Entry>;
 
@@ -188,7 +197,8 @@ class Attributes {
     return last == entries_.rend() ? entries_.end() : std::prev(last.base());
   }
 
-  /// The callback may change the entries, so that it is looked for again afterwards.
+  /// Runs the delete callback of the entry without the lock and erases the entry if the callback succeeds.  The
+  /// callback may change the entries, so the entry is searched again by its id.
   int remove(Handle object, typename Entries::iterator at, std::unique_lock<std::mutex>& lock) {
     at->ends = true;
     const Entry entry = *at;

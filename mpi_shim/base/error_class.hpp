@@ -4,10 +4,10 @@
 
 namespace mpi_shim {
 
-/// "MPI_ERR_RANK" for a class of the standard; null for any other number.
+/// The name of an error class of the standard, such as "MPI_ERR_RANK"; null for any other number.  Static lifetime.
 const char* error_class_name(int error_class) noexcept;
 
-/// "invalid rank"; null for any other number.
+/// The description of an error class of the standard, such as "invalid rank"; null for any other number.
 const char* error_class_text(int error_class) noexcept;
 
 }  // namespace mpi_shim

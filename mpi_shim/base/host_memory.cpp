@@ -14,7 +14,8 @@
 namespace mpi_shim {
 namespace {
 
-constexpr std::uint64_t kHeader = 4096;  // the token, and then nothing: what is shared begins on a page
+constexpr std::uint64_t kHeader =
+    4096;  // bytes in front of the memory, which begins on a page; the first 8 are the token
 
 }  // namespace
 
@@ -47,7 +48,7 @@ Result<HostMemory> HostMemory::attach(const Offer& offer) {
   if (offer.offset > all.size() || all.size() - offer.offset < kHeader ||
       offer.size > all.size() - offer.offset - kHeader ||
       (std::memcpy(&token, all.data() + offer.offset, sizeof token), token != offer.token)) {
-    return Error{Errc::protocol, 0, "memory of a host: not what was offered", offer.size};
+    return Error{Errc::protocol, 0, "shared memory of a host: wrong size or token", offer.size};
   }
   memory.bytes_ = all.subspan(offer.offset + kHeader, offer.size);
   return memory;

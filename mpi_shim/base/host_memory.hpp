@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/base/host_memory.hpp — zeroed memory that some processes of one host share.  One of them makes it, in a
-// SharedPool, and offers it; the others open it through /proc, so that no name stays, whichever process dies.
-// Owns its mapping, and the pool where it was made.  Threads: a resource, one owner at a time.
+// mpi_shim/base/host_memory.hpp — zeroed memory that processes of one host share.  One process creates it in a
+// SharedPool and sends an Offer to the others, which open it through /proc/PID/fd.  The memory has no name in a file
+// system, so none is left over when a process dies.
+// Owns the mapping of this process, and at the creator the pool.  Threads: one at a time; `bytes()` from any thread.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,25 +15,27 @@ namespace mpi_shim {
 
 class HostMemory {
  public:
-  /// What another process needs to attach.  Travels as bytes; good as long as the memory lives at its maker.
+  /// The data with which another process of the host attaches.  It is sent as bytes, and is valid while the creator's
+  /// HostMemory exists.
   struct Offer {
-    std::uint64_t token = 0;  ///< found again in the memory: the same number of a process may mean another one
-    std::uint64_t offset = 0;
-    std::uint64_t size = 0;
-    std::int32_t pid = 0;
-    std::int32_t fd = -1;
+    std::uint64_t token = 0;   ///< random; also stored in the memory, which detects a pid that the kernel has reused
+    std::uint64_t offset = 0;  ///< bytes in the file, of the header in front of the memory
+    std::uint64_t size = 0;    ///< bytes of the memory, without the header
+    std::int32_t pid = 0;      ///< of the creator
+    std::int32_t fd = -1;      ///< of the creator; -1: no offer
   };
 
   HostMemory() noexcept = default;
 
-  /// Errors: no_memory, no_space, limit_reached, os.
+  /// `size`: bytes.  Errors: no_memory, no_space, limit_reached, os.
   static Result<HostMemory> create(std::uint64_t size);
-  /// Errors: os, permission (the maker's descriptors cannot be opened), protocol (it is not what was offered).
+  /// Errors: os, permission (the kernel denies access to the creator's descriptors), protocol (the file
+  /// found there is too small or has another token).
   static Result<HostMemory> attach(const Offer& offer);
 
   explicit operator bool() const noexcept { return !bytes_.empty(); }
   [[nodiscard]] MutableBytes bytes() const noexcept { return bytes_; }
-  /// For the process that made it.
+  /// Creator only.
   [[nodiscard]] const Offer& offer() const noexcept { return offer_; }
 
  private:

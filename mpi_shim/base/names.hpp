@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/base/names.hpp — the names of opal that the whole shim uses unqualified.
+// mpi_shim/base/names.hpp — the names of opal that mpi_shim uses without the prefix opal::.
 #pragma once
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/post.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/base/object_pool.hpp — objects that are used often and shortly (requests, schedules, fetches): kept
-// constructed and used again, so that the common case allocates nothing.  Objects keep their capacity between uses; the
-// user resets one before it gives it back.  An object behind a handle (handle/object.hpp) is not findable while unused.
-// Owns every object it ever made, also those in use.  Threads: externally synchronised.
+// mpi_shim/base/object_pool.hpp — a free list of objects that live for a short time (requests, schedules, fetches).
+// Objects stay constructed between uses and keep the capacity of their vectors, so the common case allocates nothing.
+// If T has a handle (handle/object.hpp), the handle of an unused object names nothing.
+// Owns every object it ever made, also those in use.
+// Threads: externally synchronised.
 #pragma once
 #include <algorithm>
 #include <concepts>
@@ -18,7 +19,8 @@ namespace mpi_shim {
 template <class T, class Owner>
 class ObjectPool {
  public:
-  /// An unused object.  Ends the process when there is no memory, as operator new would by its exception.
+  /// An unused object, valid until give_back(); made with the argument `owner` if there is none.  A T with a handle
+  /// ends the process when there is no memory.
   T& take(Owner& owner) {
     if (free_count_ == 0) [[unlikely]]
       return make(owner);
@@ -27,6 +29,7 @@ class ObjectPool {
     return object;
   }
 
+  /// Requires: take() has returned `object`, and the caller has reset its state.
   void give_back(T& object) noexcept {
     if constexpr (kHasHandle) object.set_findable(false, T::kKind);
     free_[free_count_++] = &object;
@@ -55,7 +58,7 @@ class ObjectPool {
   }
 
   std::vector<Holder> all_;
-  std::vector<T*> free_;  // the first free_count_
+  std::vector<T*> free_;  // the first free_count_ entries are the unused objects
   std::size_t free_count_ = 0;
 };
 

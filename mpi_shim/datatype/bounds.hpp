@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/bounds.hpp — size, lower and upper bound of a typemap, computed as the standard defines them.
-// Without explicit bounds the extent is that of the data, rounded up to the strictest alignment in it; where a part was
-// resized, the explicit bounds alone count, however deep they are nested.  Threads: a value.
-// Invariants: every offset of the data lies in [true_lb, true_ub); all sums were checked, so later ones cannot
-// overflow.
+// mpi_shim/datatype/bounds.hpp — size, lower and upper bound of a typemap, as the standard defines them; all in bytes.
+// Without explicit bounds the extent is that of the data, rounded up to the strictest alignment of the elements.  If a
+// part at any depth was resized (MPI_Type_create_resized), only explicit bounds count.  Threads: a value.
+// Invariants: every byte of data has an offset in [true_lb, true_ub).  add() has checked all sums for overflow, so the
+// functions below need no check.
 #pragma once
 #include <cstdint>
 
@@ -13,12 +13,12 @@ struct Bounds {
   std::int64_t size = 0;       ///< bytes of data
   std::int64_t true_lb = 0;    ///< first byte of data; 0 without any
   std::int64_t true_ub = 0;    ///< one behind the last byte of data
-  std::int64_t marker_lb = 0;  ///< explicit bounds, when `has_markers`
-  std::int64_t marker_ub = 0;
+  std::int64_t marker_lb = 0;  ///< the explicit lower bound, if `has_markers`
+  std::int64_t marker_ub = 0;  ///< the explicit upper bound, if `has_markers`
   std::int64_t alignment = 1;  ///< the strictest of the elements
-  bool has_markers = false;
+  bool has_markers = false;    ///< the type or a part of it has explicit bounds
 
-  /// Bounds of one element: `size` data bytes that span `span` bytes from 0.
+  /// Bounds of one element: `size` data bytes within the bytes [0, span).
   static Bounds of_element(std::int64_t size, std::int64_t span, std::int64_t alignment) noexcept;
 
   [[nodiscard]] std::int64_t lb() const noexcept { return has_markers ? marker_lb : true_lb; }
@@ -26,7 +26,8 @@ struct Bounds {
   [[nodiscard]] std::int64_t extent() const noexcept { return ub() - lb(); }
   [[nodiscard]] std::int64_t true_extent() const noexcept { return true_ub - true_lb; }
 
-  /// Joins `count` copies of `part`, `stride` bytes apart, the first at `offset`.  False when a bound leaves 64 bits.
+  /// Adds `count` copies of `part`, `stride` bytes apart, the first at `offset`.  False if a bound does not fit 64
+  /// bits; the object is then unusable.
   [[nodiscard]] bool add(const Bounds& part, std::int64_t count, std::int64_t stride, std::int64_t offset) noexcept;
 
  private:

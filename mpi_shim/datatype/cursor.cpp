@@ -8,7 +8,7 @@
 namespace mpi_shim::datatype {
 namespace {
 
-constexpr std::ptrdiff_t kFewBlocks = 16;  // lists this short are copied many repetitions at a time
+constexpr std::ptrdiff_t kFewBlocks = 16;  // lists of at most 16 blocks are copied by copy_repeated_list()
 
 }  // namespace
 
@@ -56,7 +56,7 @@ std::uintptr_t Cursor::repetition(const Frame& frame) noexcept {
 
 void Cursor::seek(std::int64_t position) noexcept {
   position_ = position;
-  if (position >= size_) return;  // nothing is read from the frames any more
+  if (position >= size_) return;  // at the end no function reads the frames
   top_ = 0;
   frames_[0] = {&whole_, &whole_ + 1, position / whole_.bytes, buffer_};
   within_ = position % whole_.bytes;
@@ -82,7 +82,7 @@ void Cursor::seek(std::int64_t position) noexcept {
   }
 }
 
-// From an item that was just entered to the first of its leaves.
+// Descends from the item at the top frame to the first leaf (block or list) in it.
 void Cursor::descend() noexcept {
   while (frames_[top_].item->body == Body::sequence) {
     const Frame& outer = frames_[top_];
@@ -93,7 +93,7 @@ void Cursor::descend() noexcept {
   block_ = frames_[top_].item->first;
 }
 
-// From a leaf whose repetitions are all done to the next leaf, if there is one.
+// Moves from a leaf, all of whose repetitions are done, to the next leaf, if there is one.
 void Cursor::leave_item() noexcept {
   for (;;) {
     Frame& frame = frames_[top_];
@@ -143,7 +143,7 @@ std::size_t Cursor::transfer_vector(Frame& frame, std::byte* dense, std::size_t 
 
 template <Direction direction>
 std::size_t Cursor::transfer_list(Frame& frame, std::byte* dense, std::size_t length) noexcept {
-  // Everything that changes is local: stores to `dense` might alias members.
+  // Changing state is in local variables, since the compiler must assume that stores to `dense` change members.
   const Item& item = *frame.item;
   const Block* const first = layout_->blocks.data() + item.first;
   const Block* const last = layout_->blocks.data() + item.last;
@@ -166,7 +166,7 @@ std::size_t Cursor::transfer_list(Frame& frame, std::byte* dense, std::size_t le
       continue;
     }
     const auto bytes = static_cast<std::size_t>(block[1].begin - block->begin);
-    if (behind != 0 || room < bytes) {  // a part of a block
+    if (behind != 0 || room < bytes) {  // a partial block
       const std::size_t part = std::min(room, bytes - behind);
       copy_block<direction>(dense + moved, address + static_cast<std::uintptr_t>(block->offset) + behind, part);
       moved += part;
@@ -214,7 +214,7 @@ std::size_t Cursor::transfer(std::byte* dense, std::size_t length) noexcept {
   return length;
 }
 
-/// Piece by piece, each by the GPU's copy: right, and slow for small pieces.
+/// Copies each piece with one gpu::copy(), which is slow for small pieces.
 template <Direction direction>
 std::size_t Cursor::transfer_gpu(std::byte* dense, std::size_t length) noexcept {
   std::size_t moved = 0;
@@ -233,7 +233,7 @@ std::size_t Cursor::pack(opal::MutableBytes to) noexcept {
 }
 
 std::size_t Cursor::unpack(opal::ByteSpan from) noexcept {
-  // One walk serves both directions; unpacking only reads the dense side.
+  // const_cast: the templates serve both directions, and unpack only reads the dense side.
   if (on_gpu_ || !opal::gpu::is_host(from.data())) [[unlikely]]
     return transfer_gpu<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());
   return transfer<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/cursor.hpp — walks through `count` instances of a datatype in a buffer, in message order, and
-// packs, unpacks or names the blocks from any byte on.  A message of many fragments keeps one cursor. Owned by a
-// request; refers to the datatype and the buffer, which outlive the walk. Threads: one at a time.  Invariants: start()
-// may allocate (for types nested deeper than kInlineLevels), nothing else does.
+// mpi_shim/datatype/cursor.hpp — a position in the data of `count` instances of a datatype in a buffer.  The Cursor
+// packs, unpacks or lists the blocks from its position on, in the order of the typemap; it can move to any byte.  A
+// message that travels in fragments keeps one Cursor.
+// Borrows the datatype and the buffer, which outlive the use of the Cursor.  Threads: one at a time.
+// Only start() allocates, and only for types nested deeper than kInlineLevels.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -25,36 +26,39 @@ struct Piece {
 class Cursor {
  public:
   Cursor() = default;
-  Cursor(const Cursor&) = delete;  // frames point into it
+  Cursor(const Cursor&) = delete;  // frames_ points into the object
   Cursor& operator=(const Cursor&) = delete;
 
-  /// Stands before the first byte of `count` instances of `type` at `buffer` (null for absolute displacements).
+  /// Sets the cursor to the first byte of `count` instances of `type` at `buffer` (null for absolute displacements).
+  /// Required before every other function; may be called again.  May throw std::bad_alloc.
   /// Errors: invalid_argument (negative count), limit_reached (more than 63 bits of data or address range).
   opal::Result<void> start(const Datatype& type, void* buffer, std::int64_t count);
-  /// The same for a buffer that is only packed from.
+  /// As above, for a buffer that the caller only reads: unpack() is not allowed, pieces must not be written.
   opal::Result<void> start(const Datatype& type, const void* buffer, std::int64_t count) {
-    return start(type, const_cast<void*>(buffer), count);  // pack() and pieces to be read never write through it
+    return start(type, const_cast<void*>(buffer), count);  // pack() does not write to it
   }
 
-  [[nodiscard]] std::int64_t size() const noexcept { return size_; }          ///< data bytes in all
-  [[nodiscard]] std::int64_t position() const noexcept { return position_; }  ///< data bytes behind the cursor
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }          ///< data bytes of all instances
+  [[nodiscard]] std::int64_t position() const noexcept { return position_; }  ///< data bytes before the cursor
   [[nodiscard]] std::int64_t remaining() const noexcept { return size_ - position_; }
   [[nodiscard]] bool done() const noexcept { return position_ == size_; }
 
-  /// Moves to any byte, 0 <= position <= size(); in time of the type's depth, whatever the distance.
+  /// Moves to a byte of the packed data.  Requires: 0 <= position <= size().  The time depends on the type, not on the
+  /// distance: a binary search per level.
   void seek(std::int64_t position) noexcept;
 
-  /// Copies the next bytes from the buffer to `to`, either maybe the GPU's; how many: min(to.size(), remaining()).
+  /// Copies the next min(to.size(), remaining()) bytes from the buffer to `to` and moves behind them.  Both may be GPU
+  /// memory.  Returns the number of bytes.
   std::size_t pack(opal::MutableBytes to) noexcept;
 
-  /// Copies the next bytes from `from` to the buffer, either maybe the GPU's; how many: min(from.size(), remaining()).
+  /// Copies min(from.size(), remaining()) bytes from `from` to the buffer, as pack().
   std::size_t unpack(opal::ByteSpan from) noexcept;
 
-  /// What went wrong with GPU memory since start(): the bytes that pack() or unpack() should have moved are undefined.
-  /// Host memory: nothing ever.
+  /// The first error of a GPU copy since start(); code 0 if none.  After an error the bytes that pack() or unpack() had
+  /// to copy are undefined.  Copies within host memory do not fail.
   [[nodiscard]] const opal::Error& failure() const noexcept { return failure_; }
 
-  /// Names the next contiguous piece of at most `limit` bytes and moves behind it; empty when done.
+  /// Returns the next contiguous piece of at most `limit` bytes and moves behind it; an empty piece at the end.
   Piece next_piece(std::size_t limit) noexcept;
 
  private:
@@ -63,8 +67,8 @@ class Cursor {
   struct Frame {
     const Item* item;
     const Item* end;
-    std::int64_t iteration;
-    std::uintptr_t base;  // address to which the item's offset is relative
+    std::int64_t iteration;  // the repetition of the item at the cursor
+    std::uintptr_t base;     // address to which the item's offset is relative
   };
 
   template <Direction direction>
@@ -81,14 +85,14 @@ class Cursor {
 
   const Layout* layout_ = nullptr;
   Item whole_;               // all instances, as one item over the type's layout
-  Frame* frames_ = nullptr;  // one per level of items
-  std::size_t top_ = 0;
-  std::uint32_t block_ = 0;  // in a list: the block at the cursor
-  std::int64_t within_ = 0;  // bytes behind the cursor in its block
+  Frame* frames_ = nullptr;  // one per level of items; in inline_frames_ or deep_frames_
+  std::size_t top_ = 0;      // the innermost level at the cursor
+  std::uint32_t block_ = 0;  // in a list: index of the block at the cursor
+  std::int64_t within_ = 0;  // bytes before the cursor in its block
   std::int64_t position_ = 0;
   std::int64_t size_ = 0;
   std::uintptr_t buffer_ = 0;
-  bool on_gpu_ = false;  // the buffer's memory, of which the first piece tells
+  bool on_gpu_ = false;  // the first piece is in GPU memory; assumed of the whole buffer
   opal::Error failure_{};
   std::array<Frame, kInlineLevels> inline_frames_;
   std::vector<Frame> deep_frames_;

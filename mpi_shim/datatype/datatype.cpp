@@ -6,7 +6,7 @@ namespace {
 
 Bounds element_bounds(Element element) {
   const ElementInfo& facts = info(element);
-  // A pair's data ends with its index; what follows is padding, which belongs to the extent only.
+  // The data of a pair ends with its index; padding behind the index belongs to the extent only.
   const std::int64_t span =
       facts.element_class == ElementClass::pair ? facts.second_offset + info(facts.second).size : facts.size;
   return Bounds::of_element(facts.size, span, facts.alignment);

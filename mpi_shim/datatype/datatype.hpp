@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/datatype.hpp — an MPI datatype: bounds, layout of its bytes, signature of its elements, how it was
-// made. Owned by references (handle::Ref): the application's handle, types made of it, pending communication. Threads:
-// immutable after construction but for attributes, `commit` and the name, which the caller orders as the standard asks.
-// Counts, sizes and offsets are 64-bit; construction checks that none overflows.
+// mpi_shim/datatype/datatype.hpp — an MPI datatype: bounds, layout of its bytes, signature of its elements, and its
+// recipe.  Owned by references (handle::Ref): the application's handle, types made of it, pending communication.
+// Threads: immutable after construction, except for the attributes, which are thread-safe, and commit() and `name`,
+// whose calls the application orders.  Sizes and offsets are in bytes, 64-bit; construction checks for overflow.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,12 +22,12 @@ class Datatype final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::datatype;
 
-  /// A derived type; constructors.hpp makes them.
+  /// A derived type, made by construct() (constructors.hpp).
   Datatype(const Bounds& bounds, Layout layout, Signature signature, Recipe recipe);
-  /// A predefined type in static storage; predefined.hpp makes them.
-  /// `external`: its bytes in "external32".
+  /// A predefined type in static storage (predefined.hpp).  `external`: its size in bytes in "external32".
   Datatype(std::uintptr_t handle, const char* name, Element element, std::int64_t external);
-  /// A type of MPI's own behind a handle of its own, with the representation of `like`; fortran_kinds.hpp makes them.
+  /// A committed type of MPI_Type_create_f90_* (fortran_kinds.hpp) with the representation of the predefined type
+  /// `like`.
   Datatype(const Datatype& like, Recipe recipe);
 
   [[nodiscard]] std::int64_t size() const noexcept { return bounds_.size; }  ///< data bytes of one instance
@@ -37,7 +37,7 @@ class Datatype final : public handle::Object {
   [[nodiscard]] std::int64_t true_lb() const noexcept { return bounds_.true_lb; }
   [[nodiscard]] std::int64_t true_extent() const noexcept { return bounds_.true_extent(); }
 
-  /// Data bytes of `count` instances; nothing when they do not fit 63 bits, or when an address in them would not.
+  /// Data bytes of `count` instances.  Empty if `count` is negative, or the bytes or the offsets do not fit 63 bits.
   [[nodiscard]] std::optional<std::int64_t> packed_size(std::int64_t count) const noexcept;
 
   /// Whether any number of instances in a row is one block of memory, which begins at true_lb().
@@ -51,9 +51,10 @@ class Datatype final : public handle::Object {
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
   [[nodiscard]] const Signature& signature() const noexcept { return signature_; }
   [[nodiscard]] const Recipe& recipe() const noexcept { return recipe_; }
-  /// The element of a predefined type; none for a derived one (see signature().uniform()).
+  /// The element of a predefined or MPI_Type_create_f90_* type; empty for a derived one (see signature().uniform()).
   [[nodiscard]] std::optional<Element> element() const noexcept { return element_; }
-  /// The handle of the predefined type that it is or, made by MPI, is represented like; 0: the program derived it.
+  /// The handle of a predefined type; for a type of MPI_Type_create_f90_* that of the predefined type with the same
+  /// representation; 0 for a derived type.
   [[nodiscard]] std::uintptr_t predefined_handle() const noexcept { return predefined_; }
 
   [[nodiscard]] bool is_committed() const noexcept { return committed_; }

@@ -6,7 +6,7 @@
 namespace mpi_shim::datatype {
 namespace {
 
-// The alignment inside a struct, which on some ABIs is less than alignof.
+// For the alignment of a struct member, which on some ABIs is less than alignof.
 template <class T>
 struct InStruct {
   char first;

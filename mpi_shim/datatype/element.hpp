@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/element.hpp — the elements that datatypes are made of, told apart by representation.
-// Several predefined datatypes share one element (MPI_INT and MPI_INT32_T are both i32): what matters below the ABI is
-// how the bytes are laid out and which reductions are defined on them.  Threads: constants.
+// mpi_shim/datatype/element.hpp — the elements that datatypes consist of.  Predefined datatypes with the same bytes in
+// memory and the same reductions share one element (MPI_INT and MPI_INT32_T are both i32).  Threads: constants.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,7 @@ namespace mpi_shim::datatype {
 
 enum class Element : std::uint8_t {
   packed,     ///< MPI_PACKED
-  byte,       ///< uninterpreted: bitwise reductions only
+  byte,       ///< MPI_BYTE: bitwise reductions only
   text8,      ///< a Fortran character
   text_wide,  ///< wchar_t
   i8,
@@ -27,13 +26,13 @@ enum class Element : std::uint8_t {
   f64,
   fext,  ///< long double
   f128,
-  cf16,  ///< complex of two f16, and so on
+  cf16,  ///< complex number of two f16; the next four alike
   cf32,
   cf64,
   cfext,
   cf128,
   boolean,   ///< C and C++ bool
-  logical8,  ///< Fortran LOGICAL of so many bits
+  logical8,  ///< Fortran LOGICAL of 8 bits
   logical16,
   logical32,
   logical64,
@@ -49,21 +48,21 @@ enum class Element : std::uint8_t {
 };
 inline constexpr std::size_t kElements = static_cast<std::size_t>(Element::pair_f64_f64) + 1;
 
-/// Which reductions make sense.
+/// Groups the elements by the reductions that are defined on them.
 enum class ElementClass : std::uint8_t { opaque, byte, integer, floating, complex, logical, pair };
 
 struct ElementInfo {
   const char* name;
-  std::uint8_t size;       ///< bytes of data: what a message carries
-  std::uint8_t extent;     ///< distance of neighbours in an array
-  std::uint8_t alignment;  ///< in a C struct
+  std::uint8_t size;       ///< bytes of data in a message
+  std::uint8_t extent;     ///< bytes between the starts of neighbours in an array
+  std::uint8_t alignment;  ///< bytes, in a C struct
   ElementClass element_class;
-  Element first;               ///< of a pair: the value; itself otherwise
-  Element second;              ///< of a pair: the index; itself otherwise
-  std::uint8_t second_offset;  ///< of a pair: where the index lies; 0 otherwise
+  Element first;               ///< of a pair: the element of the value; else the element itself
+  Element second;              ///< of a pair: the element of the index; else the element itself
+  std::uint8_t second_offset;  ///< of a pair: byte offset of the index; else 0
 };
 
-/// The facts of `element`; static lifetime.
+/// The properties of `element`; static lifetime.
 const ElementInfo& info(Element element) noexcept;
 
 }  // namespace mpi_shim::datatype

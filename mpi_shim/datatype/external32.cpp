@@ -15,12 +15,12 @@ __extension__ using Quad = __float128;
 
 static_assert(std::endian::native == std::endian::little, "values are turned around");
 
-/// How one number changes its representation: `native` bytes here, `external` there.
+/// One number: its size in memory (`native`) and in external32 (`external`), in bytes.
 struct Number {
   std::size_t native;
   std::size_t external;
-  bool is_signed;    // what a longer one is filled up with
-  bool is_extended;  // long double: not only its size differs
+  bool is_signed;    // decode() extends the sign if `native` is larger than `external`
+  bool is_extended;  // long double, which is converted to and from binary128
 };
 
 void turn_around(const std::byte* from, std::byte* to, std::size_t size) noexcept {
@@ -36,7 +36,7 @@ void encode(const Number& number, const std::byte* native, std::byte* external) 
     std::memcpy(bytes.data(), &quad, sizeof quad);
     return turn_around(bytes.data(), external, sizeof quad);
   }
-  turn_around(native, external, number.external);  // the lower bytes come first here
+  turn_around(native, external, number.external);  // little-endian: the lower bytes are first
 }
 
 void decode(const Number& number, const std::byte* external, std::byte* native) noexcept {
@@ -54,7 +54,7 @@ void decode(const Number& number, const std::byte* external, std::byte* native) 
   std::memset(native + number.external, negative ? 0xff : 0, number.native - number.external);
 }
 
-/// The numbers that one element consists of: the halves of a complex number, the value and the index of a pair.
+/// The numbers of one element: real and imaginary part of a complex number, value and index of a pair, else one.
 struct Numbers {
   std::array<Number, 2> of;
   std::size_t count;
@@ -77,8 +77,8 @@ Numbers numbers_of(const SignatureRun& run) noexcept {
   return {{{{bytes, external, is_signed, is_extended}, {}}}, 1};
 }
 
-/// Walks through all numbers of `count` instances: convert(number, native bytes, external bytes) for each, in chunks
-/// that before(chunk) fills and after(chunk) takes.
+/// Visits all numbers of `count` instances in the order of the signature, in chunks of packed native bytes.  For each
+/// chunk it calls before(chunk), then convert(number, native bytes) for each number, then after(chunk).
 template <class Before, class Convert, class After>
 void walk(const Datatype& type, std::int64_t count, Before&& before, Convert&& convert, After&& after) {
   std::array<std::byte, 4096> native;

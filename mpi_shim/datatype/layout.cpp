@@ -9,9 +9,9 @@
 namespace mpi_shim::datatype {
 namespace {
 
-constexpr std::uint32_t kInlineItems = 16;   // a part with more is nested rather than copied each time it is used
-constexpr std::size_t kShortestVector = 16;  // fewer runs at equal steps are cheaper in a list
-constexpr std::size_t kShortestLoop = 4;     // of items that are more than a run
+constexpr std::uint32_t kInlineItems = 16;   // a part with more items becomes a nested sequence instead of copied items
+constexpr std::size_t kShortestVector = 16;  // fewer runs at equal distances are faster as a list
+constexpr std::size_t kShortestLoop = 4;     // the same limit for items that are not runs
 
 std::uint32_t deepest(const Item* first, const Item* last) {
   std::uint32_t depth = 0;
@@ -24,7 +24,7 @@ bool same_shape(const Item& a, const Item& b) {
          a.last == b.last;
 }
 
-// How many items from `first` on have one shape and constant distance (at least 1).
+// The number of items from `first` on that have the same shape and equal distances; at least 1.
 std::size_t progression(const std::vector<Item>& sequence, std::size_t first) {
   std::size_t end = first + 1;
   std::int64_t step = 0;
@@ -40,8 +40,8 @@ std::size_t progression(const std::vector<Item>& sequence, std::size_t first) {
   return end - first;
 }
 
-// The length of equal blocks into which the runs are better cut than left as they are: many runs of unequal small
-// lengths cost a mispredicted branch each.  0 when there is none within twice as many blocks.
+// A block length that divides all runs, if it is faster to cut the runs into blocks of equal length: each of many runs
+// of unequal lengths costs a mispredicted branch.  0 if that needs more than twice as many blocks.
 std::int64_t equal_parts(const Item* first, const Item* last) {
   constexpr std::int64_t kManyRuns = 32;
   std::int64_t unit = 0;
@@ -55,7 +55,7 @@ std::int64_t equal_parts(const Item* first, const Item* last) {
   return runs >= kManyRuns && bytes / unit <= 2 * runs ? unit : 0;
 }
 
-// Whether an outermost item needs the blocks or items of its layout.
+// Whether an outermost item refers to blocks or items of its layout.
 bool refers_to_others(const Layout& part) {
   return std::any_of(part.items.begin() + part.root_first, part.items.begin() + part.root_last,
                      [](const Item& item) { return item.body != Body::block; });
@@ -115,7 +115,7 @@ Item LayoutBuilder::rebased(Item item, Origin origin) noexcept {
 }
 
 void LayoutBuilder::append(const Item& item) {
-  // A short list goes back to single runs, which may join their new neighbours.
+  // A short list becomes single runs again, which optimise() may join with their new neighbours.
   if (item.body == Body::list && item.count == 1 && item.last - item.first <= kInlineItems) {
     for (std::uint32_t i = item.first; i < item.last; ++i) {
       Item run;
@@ -176,7 +176,7 @@ void LayoutBuilder::wrap_repeated(Item item, std::int64_t count, std::int64_t st
   sequence_.push_back(loop);
 }
 
-// Stores `sequence` and returns an item that runs through it once.
+// Stores `sequence` in out_ and returns an item that repeats it once.
 Item LayoutBuilder::nest(const std::vector<Item>& sequence) {
   Item whole;
   if (out_.items.size() + sequence.size() > std::numeric_limits<std::uint32_t>::max()) {
@@ -214,7 +214,7 @@ void LayoutBuilder::repeat(std::int64_t count, std::int64_t stride) {
   sequence_.assign(1, loop);
 }
 
-// Joins neighbours: touching runs to one run, equal steps to a vector or a loop, the rest of the runs to lists.
+// Joins neighbours: adjacent runs to one run, items at equal distances to one repeated item, other runs to lists.
 void LayoutBuilder::optimise(std::vector<Item>& sequence) {
   std::vector<Item> joined;
   joined.reserve(sequence.size());
@@ -228,7 +228,7 @@ void LayoutBuilder::optimise(std::vector<Item>& sequence) {
   }
   sequence.clear();
   std::size_t i = 0;
-  std::size_t loose = 0;  // joined[loose, i) are runs that have not been written yet
+  std::size_t loose = 0;  // joined[loose, i) are runs that are not in `sequence` yet
   while (i < joined.size()) {
     const std::size_t length = progression(joined, i);
     const std::size_t shortest = joined[i].is_run() ? kShortestVector : kShortestLoop;

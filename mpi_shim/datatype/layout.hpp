@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/layout.hpp — where the bytes of one instance of a datatype lie, in the order a message carries
-// them. A layout is a sequence of items.  An item repeats a body at a stride; the body is one contiguous block (so the
-// item is a vector kernel, or a plain run when it repeats once), an irregular list of blocks, or a nested sequence.
+// mpi_shim/datatype/layout.hpp — the offsets of the bytes of one instance of a datatype, in the order of the message.
+// A layout is a sequence of items.  An item repeats a body at a stride.  The body is one contiguous block, an irregular
+// list of blocks, or a nested sequence.  A block that is repeated once is called a run.  Units are bytes.
 // Owned by its datatype.  Threads: immutable once built.
-// Invariants: no empty block or item; offsets are relative to the start of the sequence; `begin` are prefix sums of
-// packed bytes, so that any position is found by division and binary search.  Nested sequences are shared, never copied
-// out.
+// Invariants: no block or item is empty.  Offsets are relative to the start of the sequence.  `begin` is a prefix sum
+// of packed bytes, so a position is found by division and binary search.  All users of a nested sequence share one
+// copy.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -19,11 +19,11 @@ struct Item {
   std::int64_t offset = 0;  ///< of the first repetition
   std::int64_t stride = 0;  ///< bytes between repetitions; 0 when there is one
   std::int64_t count = 1;   ///< repetitions, >= 1
-  std::int64_t bytes = 0;   ///< packed bytes of one repetition; the length of the block
+  std::int64_t bytes = 0;   ///< packed bytes of one repetition
   std::int64_t begin = 0;   ///< packed bytes in front of this item in its sequence
-  std::int64_t each = 0;    ///< list: the length of every block, if they are equal
-  std::uint32_t first = 0;  ///< list: index into blocks; sequence: index into items
-  std::uint32_t last = 0;   ///< one behind
+  std::int64_t each = 0;    ///< list: the length of every block if all are equal; else 0
+  std::uint32_t first = 0;  ///< list: index of the first block in `blocks`; sequence: of the first item in `items`
+  std::uint32_t last = 0;   ///< one behind the index of the last block or item
   std::uint32_t depth = 1;  ///< levels of items below and including this one
   Body body = Body::block;
 
@@ -31,10 +31,10 @@ struct Item {
   [[nodiscard]] std::int64_t total_bytes() const noexcept { return count * bytes; }
 };
 
-/// One block of a list.  Its length is the next block's `begin` minus its own: each list ends in a sentinel.
+/// One block of a list.  Its length is the `begin` of the next block minus its own; each list ends with a sentinel.
 struct Block {
-  std::int64_t offset = 0;
-  std::int64_t begin = 0;
+  std::int64_t offset = 0;  ///< of the block, from the start of one repetition of the list
+  std::int64_t begin = 0;   ///< packed bytes in front of this block in its list
 };
 
 struct Layout {
@@ -55,17 +55,18 @@ struct Layout {
   [[nodiscard]] bool is_one_run() const noexcept { return bytes == 0 || (root_items() == 1 && only_item()->is_run()); }
 };
 
-/// Repeats the whole of `item` `count` times, `stride` apart, when that needs no further level; otherwise false, with
-/// `item` unchanged.
+/// Changes `item` to `count` repetitions of itself, `stride` bytes apart.  False if that needs a nested sequence;
+/// `item` is then unchanged.
 [[nodiscard]] bool repeat_in_place(Item& item, std::int64_t count, std::int64_t stride) noexcept;
 
-/// Builds a layout in message order.  The caller has checked with Bounds that nothing overflows.
+/// Builds a layout in the order of the message.  Requires: Bounds::add() has succeeded for the same steps, so that no
+/// sum overflows.  Threads: one.
 class LayoutBuilder {
  public:
   /// Appends `count` copies of `part`, `stride` bytes apart, the first at `offset`.  `part` outlives the builder.
   void add(const Layout& part, std::int64_t count, std::int64_t stride, std::int64_t offset);
 
-  /// Repeats everything added so far.
+  /// Repeats everything added so far `count` times, `stride` bytes apart.
   void repeat(std::int64_t count, std::int64_t stride);
 
   /// Moves everything added so far by `offset` bytes.
@@ -73,13 +74,14 @@ class LayoutBuilder {
     for (Item& item : sequence_) item.offset += offset;
   }
 
-  /// The optimised layout; unusable when overflowed().
+  /// Returns the optimised layout; it is unusable if overflowed().
   [[nodiscard]] Layout finish() &&;
 
-  /// More than 2^32 irregular blocks.
+  /// Whether the layout needs more than 2^32 items or blocks.
   [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
 
  private:
+  /// The index in out_ at which the items and blocks of an imported part begin.
   struct Origin {
     std::uint32_t items;
     std::uint32_t blocks;
@@ -93,7 +95,7 @@ class LayoutBuilder {
   void flush_runs(const std::vector<Item>& sequence, std::size_t first, std::size_t last, std::vector<Item>& out);
 
   Layout out_;
-  std::vector<Item> sequence_;
+  std::vector<Item> sequence_;  // the outermost sequence so far
   std::unordered_map<const Layout*, Origin> imported_;
   bool overflowed_ = false;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/recipe.hpp — how a datatype was made: what MPI_Type_get_envelope and _get_contents report.
-// Owned by its datatype; holds references to the parts, which therefore live as long.  Threads: immutable.
+// mpi_shim/datatype/recipe.hpp — the constructor call that made a datatype, as MPI_Type_get_envelope and _get_contents
+// report it.  Owned by its datatype; its references keep the parts alive.  Threads: immutable.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@ namespace mpi_shim::datatype {
 
 class Datatype;
 
-/// In the order of the standard; the values are the ABI's.
+/// The constructor, in the order of the standard; the values are the ABI's.
 enum class Combiner : int {
   named = 101,
   dup,
@@ -32,14 +32,14 @@ enum class Combiner : int {
   value_index,
 };
 
-/// The arguments of the constructor, sorted as the standard's table for get_contents sorts them: counts and other
-/// integers in `integers`, byte displacements in `addresses`.
+/// The arguments of the constructor in the order that the standard defines for MPI_Type_get_contents: counts and other
+/// integers in `integers`, byte displacements in `addresses`, datatypes in `types`.
 struct Recipe {
   Combiner combiner = Combiner::named;
   std::vector<std::int64_t> integers;
   std::vector<std::int64_t> addresses;
   std::vector<handle::Ref<Datatype>> types;
-  bool large_counts = false;  ///< the arguments were those of the constructor with MPI_Count
+  bool large_counts = false;  ///< the application called the constructor with counts of MPI_Count (_c)
 };
 
 }  // namespace mpi_shim::datatype

@@ -6,7 +6,7 @@
 namespace mpi_shim::datatype {
 namespace {
 
-constexpr std::uint32_t kInlineRuns = 16;  // a part with more is nested rather than copied each time it is used
+constexpr std::uint32_t kInlineRuns = 16;  // a part with more runs becomes a group instead of copied runs
 
 std::int64_t elements_of(Element element) { return info(element).element_class == ElementClass::pair ? 2 : 1; }
 
@@ -33,7 +33,7 @@ ElementCount Signature::elements_in(std::int64_t bytes) const noexcept {
   if (bytes_ == 0) return {0, bytes};
   ElementCount found{bytes / bytes_ * elements_, bytes % bytes_};
   std::uint32_t index = root_first_;
-  while (found.rest > 0) {  // ends: the rest is less than the runs ahead hold
+  while (found.rest > 0) {  // ends, since the remaining runs have more than `rest` bytes
     const SignatureRun& run = runs_[index];
     if (found.rest >= run.count * run.bytes) {
       found.elements += run.count * run.elements;
@@ -49,7 +49,7 @@ ElementCount Signature::elements_in(std::int64_t bytes) const noexcept {
     }
     const ElementInfo& element = info(run.element);
     const std::int64_t value = info(element.first).size;
-    if (element.element_class == ElementClass::pair && found.rest >= value) {  // the value of a pair without its index
+    if (element.element_class == ElementClass::pair && found.rest >= value) {  // a pair without its index
       ++found.elements;
       found.rest -= value;
     }
@@ -110,12 +110,12 @@ void SignatureBuilder::add(const Signature& part, std::int64_t count) {
       run.first += origin;
       run.last += origin;
     }
-    run.count *= count;  // more than once only when there is one run
+    run.count *= count;  // `count` is 1 unless the part has one run
     append(run);
   }
 }
 
-// Stores the sequence and returns a group that runs through it once.
+// Stores the sequence in out_ and returns a group that repeats it once.
 SignatureRun SignatureBuilder::nest() {
   SignatureRun group;
   group.count = 1;
@@ -150,7 +150,7 @@ Signature SignatureBuilder::finish() && {
   out_.elements_ = whole.elements;
   out_.external_ = whole.external;
   if (whole.bytes == 0) return std::move(out_);
-  // Runs that were imported and then joined to others are still of elements in use, so all runs may be asked.
+  // All stored runs are examined, also those that no group refers to: their elements occur in the signature, too.
   for (const SignatureRun& run : out_.runs_) {
     if (run.is_group()) continue;
     if (out_.uniform_.has_value() && *out_.uniform_ != run.element) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/signature.hpp — the elements of one instance of a datatype, in message order, as runs with repeats.
-// Answers what the bytes of a message are: how many elements so many bytes hold, and which.
+// mpi_shim/datatype/signature.hpp — the type signature of one instance of a datatype: its elements in the order of the
+// message, as runs with repetition counts.  For a number of bytes it computes the number of elements in them.
 // Owned by its datatype.  Threads: immutable once built.  Invariants: no empty run; nested runs are shared.
 #pragma once
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace mpi_shim::datatype {
 
-/// `count` times one element, or `count` times the runs [first, last).
+/// `count` repetitions of one element, or of a group: the runs [first, last) of the signature.
 struct SignatureRun {
-  std::int64_t count = 0;
+  std::int64_t count = 0;     ///< repetitions
   std::int64_t bytes = 0;     ///< of one repetition
   std::int64_t elements = 0;  ///< of one repetition, a pair counting as two
   std::int64_t external = 0;  ///< bytes of one repetition in the representation "external32"
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  Element element = Element::byte;
+  Element element = Element::byte;  ///< unused in a group
 
   [[nodiscard]] bool is_group() const noexcept { return last != first; }
 };
 
-/// How many elements some bytes hold.
+/// The result of elements_in().
 struct ElementCount {
   std::int64_t elements = 0;
   std::int64_t rest = 0;  ///< bytes behind the last whole element
@@ -33,7 +33,8 @@ struct ElementCount {
 
 class Signature {
  public:
-  /// `external`: bytes of the element in "external32"; MPI_LONG and MPI_INT64_T are alike in memory but not there.
+  /// `external`: bytes of the element in "external32".  They are not a property of the Element: MPI_LONG and
+  /// MPI_INT64_T are both i64, but have 4 and 8 bytes in external32.
   static Signature of_element(Element element, std::int64_t external);
 
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
@@ -41,13 +42,14 @@ class Signature {
 
   [[nodiscard]] std::int64_t external_bytes() const noexcept { return external_; }  ///< of one instance
 
-  /// The element of which everything is made; none when there are several, or nothing at all.
+  /// The one element that all runs consist of; empty if there are several different elements or none.
   [[nodiscard]] std::optional<Element> uniform() const noexcept { return uniform_; }
 
-  /// The whole elements in the first `bytes` bytes of any number of instances in a row.
+  /// The number of whole elements in the first `bytes` bytes of consecutive instances; a pair counts as two.
   [[nodiscard]] ElementCount elements_in(std::int64_t bytes) const noexcept;
 
-  /// Calls visit(run) for each run of one instance that is no group, in order; neighbours may be of one element.
+  /// Calls visit(run) for each run of one instance in order, with groups expanded.  Neighbouring runs may have the same
+  /// element.
   template <class Visit>
   void for_each_run(Visit&& visit) const {
     visit_range(root_first_, root_last_, visit);
@@ -77,12 +79,13 @@ class Signature {
   std::optional<Element> uniform_;
 };
 
-/// Builds a signature in message order.  The caller has checked with Bounds that the size does not overflow.
+/// Builds a signature in the order of the message.  Requires: Bounds::add() has succeeded for the same steps, so that
+/// no sum overflows.  Threads: one.
 class SignatureBuilder {
  public:
-  /// Appends `count` times `part`, which outlives the builder.
+  /// Appends `count` repetitions of `part`, which outlives the builder.
   void add(const Signature& part, std::int64_t count);
-  /// Repeats everything added so far.
+  /// Repeats everything added so far `count` times.
   void repeat(std::int64_t count);
   [[nodiscard]] Signature finish() &&;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/strided_copy.hpp — the inner loops of packing: blocks at a stride or in a list, to and from dense
-// bytes. Addresses are integers: absolute displacements from MPI_BOTTOM have no object to point into. Threads: none.
-// Blocks of the common sizes are copied by loads and stores of that size, inlined.
+// mpi_shim/datatype/strided_copy.hpp — the inner loops of pack and unpack: copies between dense (packed) bytes and
+// blocks at a stride or in a list, all in host memory.  Addresses are integers, since absolute displacements from
+// MPI_BOTTOM point into no object.  Blocks of common sizes are copied by inlined loads and stores.  Threads: no shared
+// state.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace mpi_shim::datatype {
 
-/// Which way data goes between the dense side and the application's buffer.
+/// pack: from the application's buffer to the dense bytes; unpack: back.
 enum class Direction : std::uint8_t { pack, unpack };
 
 inline std::byte* at(std::uintptr_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
@@ -27,7 +28,7 @@ inline void copy_block(std::byte* dense, std::uintptr_t address, std::size_t len
   }
 }
 
-/// As copy_block, without a call for the few sizes that lists mostly hold.
+/// As copy_block(), inlined for the lengths that are common in lists.
 template <Direction direction>
 inline void copy_small_block(std::byte* dense, std::uintptr_t address, std::size_t length) noexcept {
   switch (length) {
@@ -53,7 +54,8 @@ inline void copy_strided_fixed(std::byte* dense, std::size_t dense_step, std::ui
   }
 }
 
-/// Copies `count` blocks of `length` bytes, `stride` apart from `address` on and `dense_step` apart in the dense bytes.
+/// Copies `count` blocks of `length` bytes: `stride` bytes apart from `address` on, `dense_step` bytes apart in
+/// `dense`.
 template <Direction direction>
 inline void copy_strided(std::byte* dense, std::size_t dense_step, std::uintptr_t address, std::int64_t stride,
                          std::int64_t count, std::size_t length) noexcept {
@@ -85,7 +87,7 @@ inline void copy_listed_fixed(std::byte* dense, std::uintptr_t address, const Bl
   }
 }
 
-/// Copies `count` blocks of `length` bytes each, wherever they lie, in order.
+/// Copies `count` blocks of `length` bytes each; their offsets are relative to `address`.
 template <Direction direction>
 inline void copy_listed(std::byte* dense, std::uintptr_t address, const Block* blocks, std::size_t count,
                         std::size_t length) noexcept {
@@ -105,7 +107,7 @@ inline void copy_listed(std::byte* dense, std::uintptr_t address, const Block* b
   }
 }
 
-/// Copies all of the blocks [first, last), of any lengths; `last` is the sentinel of their list.
+/// Copies the blocks [first, last), of any lengths, up to the end of their list: `last` is its sentinel.
 template <Direction direction>
 inline void copy_list(std::byte* dense, std::uintptr_t address, const Block* first, const Block* last) noexcept {
   for (; first != last; ++first) {
@@ -115,8 +117,9 @@ inline void copy_list(std::byte* dense, std::uintptr_t address, const Block* fir
   }
 }
 
-/// Copies `count` repetitions of the few blocks [first, last), `stride` apart and `bytes` long together: block by block
-/// rather than repetition by repetition, in tiles that stay in the cache, so that the inner loop is one of fixed size.
+/// Copies `count` repetitions of a short list of blocks [first, last), `stride` bytes apart, with `bytes` packed bytes
+/// per repetition.  The outer loop is over the blocks and the inner one over kTile repetitions, which stay in the
+/// cache, so that all copies of an inner loop have one length.
 template <Direction direction>
 inline void copy_repeated_list(std::byte* dense, std::uintptr_t address, std::int64_t stride, std::int64_t count,
                                std::size_t bytes, const Block* first, const Block* last) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of Fortran programs that the library calls: operations, error handlers, copying and deleting attributes.
-// Operations and error handlers get no word of their own from C, so each different function has an entry that knows it.
+// Callbacks of Fortran applications: operations, error handlers, attribute callbacks, generalized requests.
+// A C operation or error handler has no argument for user data.  So each different Fortran function gets a C function
+// of its own, which calls it.
 #include <array>
 #include <deque>
 #include <mutex>
@@ -11,14 +12,14 @@
 namespace mpi_shim::fortran {
 namespace {
 
-/// Far more than a program has functions for operations, or for errors.
+/// Limit for the different Fortran functions of one kind; far more than applications have.
 constexpr std::size_t kFunctions = 128;
 
-/// For each function of type `F` a C function of type `C` that calls it: `Call<n>::call` calls `functions[n]`.
+/// Maps each Fortran function of type `F` to a C function of type `C`: `Call<n>::call`, which calls `functions[n]`.
 template <class F, class C, template <std::size_t> class Call>
 class Entries {
  public:
-  /// Null when there are too many.  Thread-safe.
+  /// The C function that calls `function`; null if there are more than kFunctions.  Thread-safe.
   C* entry_of(F* function) {
     const std::scoped_lock lock(mutex_);
     for (std::size_t n = 0; n < kFunctions; ++n) {
@@ -51,7 +52,7 @@ void CallOperation<n>::call(void* in, void* inout, int* length, MPI_Datatype* da
   Operations::functions[n](in, inout, length, &integer);
 }
 
-/// Of a communicator or a window.
+/// Error handlers of communicators or windows.
 template <class Handle>
 struct ErrorOf {
   template <std::size_t n>
@@ -71,7 +72,7 @@ Operations operations;
 ErrorOf<MPI_Comm>::Handlers comm_handlers;
 ErrorOf<MPI_Win>::Handlers win_handlers;
 
-/// Values are of the kind of addresses, and default integers in the functions of MPI-1.
+/// The callbacks of a keyval.  Value: MPI_Aint; MPI_Fint for the functions of MPI-1, whose values are default integers.
 template <class Value>
 struct Key {
   using Copy = void(MPI_Fint* object, MPI_Fint* keyval, Value* extra_state, Value* in, Value* out, MPI_Fint* flag,
@@ -82,7 +83,7 @@ struct Key {
   Value extra_state;
 };
 
-/// To the end of the process: attributes may live longer than their key.
+/// Stores a copy of `state` until the process ends, since attributes may outlive their freed keyval.
 template <class State>
 State* keep(const State& state) {
   static std::mutex mutex;
@@ -113,11 +114,12 @@ int delete_attribute(Handle object, int keyval, void* value, void* extra_state) 
   return ierror;
 }
 
+/// The callbacks of a generalized request; free_request() deletes it.
 struct Generalized {
   void (*query)(MPI_Aint* extra_state, MPI_Fint* status, MPI_Fint* ierror);
   void (*free)(MPI_Aint* extra_state, MPI_Fint* ierror);
   void (*cancel)(MPI_Aint* extra_state, MPI_Fint* complete, MPI_Fint* ierror);
-  MPI_Aint* extra_state;  // the program's variable, through which its functions may tell it something
+  MPI_Aint* extra_state;  // the application's variable, which its callbacks may change
 };
 
 int query_request(void* state, MPI_Status* status) {
@@ -171,7 +173,8 @@ OPAL_EXPORT void mpi_grequest_start_(decltype(Generalized::query) query, decltyp
   if (*ierror != MPI_SUCCESS) delete state;
 }
 
-/// MPI_COMM_DUP_FN and the like are functions of Fortran's kind here, which programs hand back to us.
+/// Defines MPI_*_create_keyval and the predefined callbacks (MPI_*_dup_fn etc.), which are Fortran functions:
+/// applications pass them to MPI_*_create_keyval.
 #define OPAL_MPI_FORTRAN_KEYVAL(create, prefix, Create, type, Value)                                          \
   OPAL_EXPORT void mpi_##create##_(Key<Value>::Copy* copy, Key<Value>::Delete* remove, MPI_Fint* keyval,      \
                                    Value* extra_state, MPI_Fint* ierror) {                                    \

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/fortran/convert.hpp — arguments as a Fortran program passes them (by reference; handles as integers; strings
-// padded with blanks, their lengths behind the last argument), as what the C functions take.  The generated entry
-// points hold these as temporaries of the call: what has to be written back is, at the end of the expression. LOGICAL
-// is passed on as it is: gfortran's .true. is 1, and it takes any other value but 0 for true as well. Threads: values
-// of one call; the only shared state is constant.
+// mpi_shim/fortran/convert.hpp — converts the arguments of a Fortran call to those of the C function.  Fortran passes
+// arguments by reference, handles as integers, and strings padded with blanks with their lengths behind the last
+// argument.  The generated entry points make these objects as temporaries in the call of the C function.  Their
+// destructors, at the end of the expression, write the outputs back to the Fortran variables.
+// LOGICAL needs no conversion: gfortran's .true. is 1, and gfortran takes every value except 0 as true.
+// Threads: values of one call; the shared state is constant.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -15,7 +16,7 @@
 
 using MPI_Fint = int;
 
-// The COMMON blocks of mpif.h: their addresses are the special values that they are named for.
+// The COMMON blocks of mpif.h: each address stands for the special value in the name of the block.
 extern "C" {
 OPAL_EXPORT extern MPI_Fint mpi_fortran_bottom_;
 OPAL_EXPORT extern MPI_Fint mpi_fortran_in_place_;
@@ -27,6 +28,7 @@ OPAL_EXPORT extern MPI_Fint mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
 
 namespace mpi_shim::fortran {
 
+/// A choice buffer, with Fortran's MPI_BOTTOM and MPI_IN_PLACE replaced by the values of C.
 inline void* choice(void* buffer) noexcept {
   if (buffer == &mpi_fortran_bottom_) return MPI_BOTTOM;
   return buffer == &mpi_fortran_in_place_ ? MPI_IN_PLACE : buffer;
@@ -37,7 +39,7 @@ inline int* weights_of(MPI_Fint* given) noexcept {
   return given == &mpi_fortran_weights_empty_ ? MPI_WEIGHTS_EMPTY : given;
 }
 
-/// One status or an array of them: MPI_F_STATUS_SIZE integers each, as in C.
+/// One status or an array.  A Fortran status has the layout of the C status, so it is not copied.
 inline MPI_Status* statuses(MPI_Fint* given) noexcept {
   const bool ignored = given == mpi_fortran_status_ignore_ || given == mpi_fortran_statuses_ignore_;
   return ignored ? MPI_STATUS_IGNORE : reinterpret_cast<MPI_Status*>(given);
@@ -64,7 +66,7 @@ Handle handle(MPI_Fint integer) {
   return result;
 }
 
-/// A handle that the function makes; left alone when it makes none.
+/// A handle that the C function creates.  The Fortran variable is unchanged if the function stores no handle.
 template <class Handle>
 class Out {
  public:
@@ -81,7 +83,7 @@ class Out {
   Handle handle_ = nullptr;
 };
 
-/// A handle that the function uses and may change.
+/// A handle that the C function reads and may change.
 template <class Handle>
 class InOut {
  public:
@@ -96,7 +98,7 @@ class InOut {
   Handle handle_;
 };
 
-/// Several handles that the function only reads.
+/// An array of handles that the C function only reads.
 template <class Handle>
 class InArray {
  public:
@@ -109,7 +111,7 @@ class InArray {
   std::vector<Handle> handles_;
 };
 
-/// Several requests that the function may change.
+/// An array of requests that the C function may change.
 class Requests : private InArray<MPI_Request> {
  public:
   Requests(MPI_Fint* integers, int count) : InArray(integers, count), integers_(integers) {}
@@ -124,7 +126,7 @@ class Requests : private InArray<MPI_Request> {
   MPI_Fint* integers_;
 };
 
-/// Which of several, from 1 in Fortran.
+/// An output index: counted from 0 in C and from 1 in Fortran.  MPI_UNDEFINED is not changed.
 class Index {
  public:
   explicit Index(MPI_Fint* index) : index_(index) {}
@@ -138,11 +140,12 @@ class Index {
   int value_ = MPI_UNDEFINED;
 };
 
+/// An output array of indices, with the number of them in `count`.
 class Indices {
  public:
   Indices(MPI_Fint* indices, MPI_Fint* count) : indices_(indices), count_(count) { *count = 0; }
   ~Indices() {
-    for (int i = 0; i < *count_; ++i) ++indices_[i];  // not at all for MPI_UNDEFINED, which is negative
+    for (int i = 0; i < *count_; ++i) ++indices_[i];  // no round for MPI_UNDEFINED, which is negative
   }
   Indices(const Indices&) = delete;
   Indices& operator=(const Indices&) = delete;
@@ -153,7 +156,7 @@ class Indices {
   MPI_Fint* count_;
 };
 
-/// Without the blanks around it.
+/// An input string, without leading and trailing blanks.
 class StringIn {
  public:
   StringIn(const char* text, std::size_t length) {
@@ -167,7 +170,7 @@ class StringIn {
   std::string text_;
 };
 
-/// Padded with blanks, cut off where it is longer than the variable.
+/// An output string, padded with blanks or truncated to the length of the Fortran variable.
 class StringOut {
  public:
   StringOut(char* text, std::size_t length) : text_(text), length_(length), made_(MPI_MAX_LIBRARY_VERSION_STRING + 1) {}
@@ -187,15 +190,15 @@ class StringOut {
   std::vector<char> made_;
 };
 
-/// The address of the buffer that MPI_Buffer_detach gives back, with which Fortran has nothing to do.
+/// An output address that Fortran cannot use: that of the buffer of MPI_Buffer_detach.
 struct Ignored {
   void* address = nullptr;
   operator void*() { return &address; }  // NOLINT(google-explicit-constructor): an argument
 };
 
-/// How many blocks a rank sends and receives in MPI_Alltoallw.
+/// The number of blocks that a rank sends, and receives, in MPI_Alltoallw.
 int peers_of(MPI_Comm comm);
-/// And in MPI_Neighbor_alltoallw.
+/// The number of blocks that a rank sends (`outward`) or receives in MPI_Neighbor_alltoallw.
 int neighbours_of(MPI_Comm comm, bool outward);
 
 }  // namespace mpi_shim::fortran

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Fortran entry points that no rule makes from the C functions, and the constants that are addresses.
+// The Fortran entry points that are not generated, and the COMMON blocks whose addresses are constants.
 #include "mpi_shim/fortran/convert.hpp"
 
 MPI_Fint mpi_fortran_bottom_;
@@ -40,7 +40,8 @@ int neighbours_of(MPI_Comm comm, bool outward) {
 
 namespace {
 
-/// The value of an attribute of the library's own, of which C is given the address, except for a window's memory.
+/// The attribute value for Fortran.  `given`: the value from C.  For predefined attributes, except MPI_WIN_BASE, it is
+/// the address of the value.
 MPI_Aint value_of(int keyval, void* given) {
   switch (keyval) {
     case MPI_TAG_UB:
@@ -58,7 +59,7 @@ MPI_Aint value_of(int keyval, void* given) {
   }
 }
 
-/// `get` with the attribute's address; false when there is none.
+/// Calls get(&value in C) and stores the Fortran value if the attribute exists (*flag).  Returns an error code.
 template <class Get, class Value>
 int get_attribute(Get get, int keyval, Value* value, MPI_Fint* flag) {
   void* given = nullptr;
@@ -94,7 +95,7 @@ OPAL_EXPORT void mpi_info_get_(const MPI_Fint* info, char* key, const MPI_Fint* 
   if (*flag != 0) std::strcpy(StringOut(value, value_length), found.data());
 }
 
-/// buflen counts the terminating zero in C and not in Fortran, both ways.
+/// In C, `buflen` counts the terminating zero, as input and output; in Fortran it does not.
 OPAL_EXPORT void mpi_info_get_string_(const MPI_Fint* info, char* key, MPI_Fint* buflen, char* value, MPI_Fint* flag,
                                       MPI_Fint* ierror, std::size_t key_length, std::size_t value_length) {
   *flag = 0;
@@ -132,7 +133,7 @@ OPAL_MPI_FORTRAN_ATTRIBUTES(comm, Comm, MPI_Comm)
 OPAL_MPI_FORTRAN_ATTRIBUTES(type, Type, MPI_Datatype)
 OPAL_MPI_FORTRAN_ATTRIBUTES(win, Win, MPI_Win)
 
-// What older programs call: values and addresses are default integers there.
+// Functions of MPI-1, for older applications: values and addresses are default integers.
 
 OPAL_EXPORT void mpi_attr_get_(const MPI_Fint* comm, const MPI_Fint* keyval, MPI_Fint* value, MPI_Fint* flag,
                                MPI_Fint* ierror) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/handle/object.hpp — what everything behind an MPI handle begins with: a magic word and a reference count.
-// Owned by its references: the application's handle is one, every pending use another, and the last one destroys it.
-// Threads: retain and release from any thread; the rest as the derived class says.
-// Invariants: the magic word tells the kind, and whether the application may still name the object.  Predefined objects
-// (handles below 0x400) are never counted and never destroyed.
+// mpi_shim/handle/object.hpp — the base of every object that an MPI handle names: a magic word and a reference count.
+// Owned by its references: the application's handle is one, every pending use another; the last release destroys it.
+// Threads: retain, release and magic from any thread; other functions as the derived class says.
+// Invariants: the magic word holds the kind, and whether the handle is valid (findable).  Predefined objects (handles
+// below 0x400) are not reference-counted and not destroyed by release().
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -53,7 +53,7 @@ class Object {
   [[nodiscard]] std::uint64_t magic() const noexcept { return magic_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool is_predefined() const noexcept { return predefined_ != 0; }
 
-  /// What the application holds: the ABI's small integer for a predefined object, the address of any other.
+  /// The application's handle: the ABI's small integer for a predefined object, the address of any other.
   [[nodiscard]] std::uintptr_t handle() const noexcept {
     return predefined_ != 0 ? predefined_ : reinterpret_cast<std::uintptr_t>(this);
   }
@@ -66,12 +66,14 @@ class Object {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_(this);
   }
 
-  /// For objects that a pool uses again: while one is unused, its handle names nothing.
+  /// Sets whether find() (table.hpp) accepts the handle.  False for objects that the application must not name: unused
+  /// objects of a pool, and objects that the library uses internally.
   void set_findable(bool findable, Kind kind) noexcept {
     magic_.store(findable ? live_magic(kind) : kRetired, std::memory_order_relaxed);
   }
 
-  /// Ends the application's handle: it names nothing from now on; pending uses keep the object.  One caller, once.
+  /// Ends the application's handle: find() rejects it, and its reference is released.  Pending uses keep the object.
+  /// Requires: called once.  No effect on a predefined object.
   void retire() noexcept {
     if (predefined_ != 0) return;
     magic_.store(kRetired, std::memory_order_relaxed);
@@ -96,7 +98,7 @@ class Object {
   std::uint32_t predefined_;
 };
 
-/// One counted reference to a T; empty or valid.
+/// One counted reference to a T, or empty.  Threads: as a pointer.
 template <class T>
 class Ref {
  public:
@@ -106,7 +108,7 @@ class Ref {
     object.retain();
     return adopt(&object);
   }
-  /// Becomes the owner of a reference that exists already.
+  /// Takes over a reference that exists already; does not count.
   static Ref adopt(T* object) noexcept {
     Ref ref;
     ref.object_ = object;
@@ -128,14 +130,15 @@ class Ref {
   T* get() const noexcept { return object_; }
   T& operator*() const noexcept { return *object_; }
   T* operator->() const noexcept { return object_; }
-  /// Hands the reference to the caller, which now owes a release() (or, for the application's handle, a retire()).
+  /// Passes the reference to the caller, which has to call release() later; for the application's handle retire().
   [[nodiscard]] T* detach() noexcept { return std::exchange(object_, nullptr); }
 
  private:
   T* object_ = nullptr;
 };
 
-/// Memory in the arena for a T that is made later; its handle is known before.  Given back unless it is used.
+/// Memory in the arena for a T that create_in() makes later; the handle is known before.  The destructor frees memory
+/// that was not used.
 template <class T>
 class Slot {
  public:
@@ -153,8 +156,9 @@ class Slot {
     if (memory_ != nullptr) Arena::process().release(memory_, sizeof(T));
   }
 
-  /// The handle of the object to come; it names nothing before.
+  /// The handle that the object will have; find() rejects it until the object exists.
   [[nodiscard]] std::uintptr_t handle() const noexcept { return reinterpret_cast<std::uintptr_t>(memory_); }
+  /// Passes the memory to the caller.
   [[nodiscard]] void* release() noexcept { return std::exchange(memory_, nullptr); }
 
  private:
@@ -162,7 +166,7 @@ class Slot {
   void* memory_;
 };
 
-/// Makes a T where memory was reserved for it.
+/// Constructs a T in the memory of `slot`.
 template <class T, class... Args>
 Ref<T> create_in(Slot<T> slot, Args&&... args) {
   T* object = std::construct_at(static_cast<T*>(slot.release()), std::forward<Args>(args)...);
@@ -175,7 +179,7 @@ Ref<T> create_in(Slot<T> slot, Args&&... args) {
   return Ref<T>::adopt(object);
 }
 
-/// Makes a T in the arena.  Errors: no_memory.
+/// Constructs a T in the arena.  Errors: no_memory.
 template <class T, class... Args>
 opal::Result<Ref<T>> create(Args&&... args) {
   OPAL_TRY_ASSIGN(Slot<T> slot, Slot<T>::reserve());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/handle/table.hpp — from the handle that an application passes to the object, and back.
-// `h < 0x400 ? builtin[h] : object(h)`, checked: null, freed, of another kind and garbage all give a null pointer.
-// Threads: lookups from any thread; builtins are set while MPI is started, before there are others.
+// mpi_shim/handle/table.hpp — converts the application's handle to the object and back.  A handle below 0x400 is an
+// index into `builtins`, any other the address of the object.
+// Threads: find() from any thread; builtins are set in MPI_Init, and those of communicators are cleared in
+// MPI_Finalize, while no other thread uses MPI.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,17 +12,18 @@
 
 namespace mpi_shim::handle {
 
-/// The predefined objects by handle value; null where the ABI names none or MPI is not started yet.
-/// One per process like the handles themselves: values such as MPI_COMM_WORLD carry no context.
+/// The predefined objects by handle value; null if the ABI defines no such handle or MPI_Init has not set it yet.
+/// One table per process, since values such as MPI_COMM_WORLD are constants of the process.
 inline constinit std::array<Object*, kBuiltinEnd> builtins{};
 
 /// Publishes a predefined object under its own handle value.
 inline void set_builtin(Object& object) noexcept { builtins[object.handle()] = &object; }
-/// Forgets a predefined object that is about to end.
+/// Removes a predefined object from the table, before it is destroyed.
 inline void clear_builtin(const Object& object) noexcept { builtins[object.handle()] = nullptr; }
 
-/// The live T that `handle` names; null for a null handle, a freed one, one of another kind, or garbage.
-/// T has `static constexpr Kind kKind` and Object as its first base.
+/// The T that `handle` names; null for a null handle, a freed one, one of another kind, and a value that is no handle.
+/// Borrowed: valid until the application's handle or the caller's own reference ends.
+/// Requires: T has `static constexpr Kind kKind` and Object as its first base.
 template <class T, class Handle>
 [[nodiscard]] T* find(Handle handle) noexcept {
   const auto value = reinterpret_cast<std::uintptr_t>(handle);
@@ -42,14 +44,15 @@ template <class Handle>
   return reinterpret_cast<Handle>(object.handle());
 }
 
-/// A handle as an integer: predefined ones keep their value, any other has its slot's number behind them.
+/// A handle as an integer for Fortran: the value of a predefined handle, else kBuiltinEnd + the slot number in the
+/// arena.
 template <class Handle>
 [[nodiscard]] int to_integer(Handle handle) noexcept {
   const auto value = reinterpret_cast<std::uintptr_t>(handle);
   if (value < kBuiltinEnd || !Arena::process().is_slot_address(value)) return static_cast<int>(value);
   return Arena::process().slot_number(value) + static_cast<int>(kBuiltinEnd);
 }
-/// The handle that to_integer() made the integer of; any other integer gives a handle that names nothing.
+/// The inverse of to_integer(); for any other integer a handle that find() rejects.
 template <class Handle>
 [[nodiscard]] Handle from_integer(int integer) noexcept {
   constexpr int kSlots = static_cast<int>(kBuiltinEnd);

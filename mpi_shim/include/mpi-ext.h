@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpi-ext.h: what MPI programs ask of this library beyond the standard, under the names that other implementations use.
+ * mpi-ext.h: extensions of this library to MPI, with the names that other implementations use.
  */
 #ifndef OPAL_MPI_EXT_H
 #define OPAL_MPI_EXT_H
@@ -9,11 +9,11 @@
 extern "C" {
 #endif
 
-/* The library can be passed pointers to GPU memory; whether it can here and now MPIX_Query_cuda_support() tells. */
+/* The library is built with support for GPU memory.  MPIX_Query_cuda_support() says whether this process can use it. */
 #define MPIX_CUDA_AWARE_SUPPORT 1
 
-/* 1: buffers of all functions, and windows, may be GPU memory; 0: there is no CUDA driver, or gpu_use is off.
- * After MPI_Init.  From any thread. */
+/* Returns 1 if buffers of all functions, and windows, may be GPU memory; 0 if there is no CUDA driver or gpu_use is
+ * off. Requires: MPI_Init has been called.  Thread-safe. */
 int MPIX_Query_cuda_support(void);
 
 #ifdef __cplusplus

@@ -6,8 +6,9 @@
  * any library that offers libmpi_abi.so.1, and a program compiled against another standard mpi.h runs on ours.
  * Handles are pointers to structs that are never defined; predefined handles are addresses below 0x400.
  * Integer constants are macros, so that #if and #ifdef see them.
- * Prototypes are in mpi_functions.h (generated from mpi_shim/abi/functions.def).  What applications still use but the
- * ABI leaves out (c2f and f2c, functions removed in MPI 3.0) is in mpi_compat.h; our mpicc and mpicxx switch it on. */
+ * Prototypes are in mpi_functions.h (generated from mpi_shim/abi/functions.def).  The names that the
+ * ABI omits but applications use (c2f and f2c, functions removed in MPI 3.0) are in mpi_compat.h, included at the end.
+ */
 #ifndef MPI_H_ABI
 #define MPI_H_ABI
 
@@ -18,7 +19,7 @@
 #define MPI_ABI_VERSION 1
 #define MPI_ABI_SUBVERSION 0
 
-/* An address constant of the given type; C++ programs see no old-style cast. */
+/* An address constant of the given type; in C++ without an old-style cast, about which compilers may warn. */
 #ifdef __cplusplus
 #define MPI_ABI_ADDRESS_(type, value) (reinterpret_cast<type>(static_cast<intptr_t>(value)))
 extern "C" {
@@ -39,7 +40,7 @@ typedef struct MPI_Status {
   int MPI_internal[5]; /* the library's: never read or written by a program */
 } MPI_Status;
 
-/* A status as an array of Fortran integers: its length and the places of its public members. */
+/* A status as an array of Fortran integers: its length and the indices of its public members. */
 #define MPI_F_STATUS_SIZE 8
 #define MPI_F_SOURCE 0
 #define MPI_F_TAG 1
@@ -412,7 +413,7 @@ typedef struct MPI_ABI_Win* MPI_Win;
 #define MPI_WIN_CREATE_FLAVOR 604
 #define MPI_WIN_MODEL 605
 
-/* ---- Functions that programs hand to the library ---------------------------------------------------------------- */
+/* ---- Callback functions ----------------------------------------------------------------------------------------- */
 
 typedef void MPI_User_function(void* invec, void* inoutvec, int* len, MPI_Datatype* datatype);
 typedef void MPI_User_function_c(void* invec, void* inoutvec, MPI_Count* len, MPI_Datatype* datatype);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpi_compat.h: what real programs use but the MPI standard ABI leaves out, as inline functions over the ABI.
+ * mpi_compat.h: names that applications use but the MPI standard ABI omits, as inline functions over the ABI.
  *
- *   - MPI_Fint and the conversions to and from Fortran handles and statuses (left out because the size of a Fortran
- *     INTEGER is the Fortran compiler's affair; here it is a C int);
- *   - the names that MPI 3.0 removed and old programs still call.
+ *   - MPI_Fint and the conversions to and from Fortran handles and statuses (omitted since the Fortran compiler
+ *     decides the size of an INTEGER; here it is a C int);
+ *   - the functions that MPI 3.0 removed and old applications still call.
  *
- * mpi.h includes this file, except under a C standard before C99.  A program that brings its own versions compiles with
- * -DOPAL_MPI_NO_COMPAT.  MPI_UB and MPI_LB cannot be offered: no predefined handle stands for them.
+ * mpi.h includes this file, except under a C standard before C99.  An application with its own definitions compiles
+ * with -DOPAL_MPI_NO_COMPAT.  MPI_UB and MPI_LB are not defined, since the ABI has no handles for them.
  */
 #ifndef OPAL_MPI_COMPAT_H
 #define OPAL_MPI_COMPAT_H
@@ -39,11 +39,11 @@ MPI_ABI_FORTRAN_HANDLE_(MPI_Session, Session)
 MPI_ABI_FORTRAN_HANDLE_(MPI_Win, Win)
 #undef MPI_ABI_FORTRAN_HANDLE_
 
-/* The two special statuses of Fortran, as C sees their addresses. */
+/* Fortran's MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE in C. */
 #define MPI_F_STATUS_IGNORE MPI_ABI_ADDRESS_(MPI_Fint*, 0)
 #define MPI_F_STATUSES_IGNORE MPI_ABI_ADDRESS_(MPI_Fint*, 0)
 
-/* A status is the same eight integers in C, in Fortran arrays and in Fortran 2008. */
+/* A status has the same layout, eight integers, in C, in Fortran arrays and in Fortran 2008. */
 typedef MPI_Status MPI_F08_status;
 #define MPI_F08_STATUS_IGNORE MPI_STATUS_IGNORE
 #define MPI_F08_STATUSES_IGNORE MPI_STATUSES_IGNORE

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MPI_INFO_ENV says about how this process was started.
+// MPI_INFO_ENV: how this process was started.
 #include <sys/utsname.h>
 
 #include <filesystem>

@@ -24,6 +24,7 @@ class Info final : public handle::Object {
 
   [[nodiscard]] const Entries& entries() const noexcept { return entries_; }
 
+  /// The value, valid until the next set() or erase(); null if there is no such key.
   [[nodiscard]] const std::string* find(std::string_view key) const noexcept {
     for (const auto& [name, value] : entries_) {
       if (name == key) return &value;
@@ -38,7 +39,7 @@ class Info final : public handle::Object {
     }
     entries_.emplace_back(key, value);
   }
-  /// False: there is no such key.
+  /// False if there is no such key.
   bool erase(std::string_view key) {
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
       if (entry->first != key) continue;
@@ -54,11 +55,12 @@ class Info final : public handle::Object {
 
 // --- MPI_INFO_ENV (environment.cpp)
 
-/// The keys of the standard that are known here: command, argv, wdir, host, arch, and, when MPI runs, maxprocs (`size`;
-/// 0: unknown) and thread_level.  `arguments`: those of main, the first one the command; empty: the kernel's record.
+/// The entries of MPI_INFO_ENV: command, argv, wdir, host, arch, and, if `size` is not 0, maxprocs (`size`) and
+/// thread_level.  A value that is unknown is omitted; one longer than MPI_MAX_INFO_VAL - 1 is truncated.
+/// `arguments`: argv of main(); if empty, it is read from /proc/self/cmdline.
 Info::Entries describe_environment(std::span<char* const> arguments, int size, int thread_level);
 
-/// Makes MPI_INFO_ENV; once, while MPI is started.
+/// Makes MPI_INFO_ENV and publishes it in the handle table.  Called once, during MPI_Init.
 void publish_environment(int size, int thread_level);
 
 }  // namespace mpi_shim::info

@@ -24,7 +24,7 @@ struct BitXor {
   }
 };
 
-// Bitwise on truth values rather than && and ||: no branch, so that the loop is a vector loop.
+// Bitwise operators on logical values instead of && and ||: without branches the compiler vectorises the loop.
 struct LogicalAnd {
   template <class T>
   static T apply(T a, T b) noexcept {
@@ -54,7 +54,7 @@ template <class Operation>
 Kernel logical_loop(datatype::Element element, Vectors vectors) noexcept {
   using enum datatype::Element;
   switch (element) {
-    case boolean:  // as a number: a byte that is neither 0 nor 1 may have come in
+    case boolean:  // as an integer: the application's byte may be neither 0 nor 1
     case logical8: return loop<Operation, std::uint8_t>(vectors);
     case logical16: return loop<Operation, std::uint16_t>(vectors);
     case logical32: return loop<Operation, std::uint32_t>(vectors);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/op/half.hpp — IEEE 754 half precision by conversion to float, for MPI_REAL2 and MPI_COMPLEX4.
-// A value type of two bytes; arithmetic rounds once, to nearest even, as hardware would: a float holds the exact
-// product of two halves, and its double rounding of a sum is harmless (24 >= 2 * 11 + 2 bits).  Threads: a value.
+// A value type of two bytes.  Arithmetic gives the result of one rounding to nearest even, as hardware does: a float
+// holds the exact product of two halves, and for a sum the second rounding changes nothing (24 >= 2 * 11 + 2 bits of
+// mantissa).  Threads: a value.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -52,7 +53,7 @@ struct Half {
       lost = mantissa & ((1U << shift) - 1);
       half = 1U << (shift - 1);
     }
-    if (lost > half || (lost == half && (kept & 1U) != 0)) ++kept;  // a carry into the exponent is right
+    if (lost > half || (lost == half && (kept & 1U) != 0)) ++kept;  // a carry increments the exponent, as it must
     return static_cast<std::uint16_t>(sign | kept);
   }
 };

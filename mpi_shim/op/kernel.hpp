@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/op/kernel.hpp — the predefined reductions as typed loops: looked up once for a call, then nothing but the
-// loop. Threads: safe from any thread.  Invariants: buffers need no alignment and do not overlap; elements are one
-// extent apart.
+// mpi_shim/op/kernel.hpp — the predefined reductions as typed loops (kernels), one for each operation and element.
+// Threads: safe from any thread.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +8,7 @@
 
 namespace mpi_shim::op {
 
-/// Those of numbers first, then those of bits and of truth values, then those of pairs.
+/// The order matters to find_kernel(): arithmetic, then bits and logical values, then pairs.
 enum class OpKind : std::uint8_t {
   sum,
   min,
@@ -25,19 +24,22 @@ enum class OpKind : std::uint8_t {
   maxloc,
   replace,  ///< one-sided accumulation only
   no_op,    ///< one-sided accumulation only
-  user,
+  user,     ///< a function of the application; has no kernel
 };
 
-/// inout[i] = in[i] op inout[i] for `count` elements.
+/// inout[i] = in[i] op inout[i] for `count` elements in host memory, one extent apart.  The buffers need no alignment.
+/// Requires: they do not overlap.
 using Kernel = void (*)(const void* in, void* inout, std::int64_t count) noexcept;
 
-/// Vector instructions beyond those that the library is built for.
+/// The vector instructions that a kernel uses; built_in: those that the library is compiled for.
 enum class Vectors : std::uint8_t { built_in, avx2, avx512 };
+/// The widest ones that this processor has.
 [[nodiscard]] Vectors widest_vectors() noexcept;
 
-/// The loop for `kind` on arrays of `element`; null where the standard defines no such reduction (and for
-/// OpKind::user). Integers wrap around; LAND, LOR and LXOR give 0 or 1; equal values of MINLOC and MAXLOC keep the
-/// smaller index. The result is the same, bit by bit, with all `vectors`, which this processor must have.
+/// The loop for `kind` on arrays of `element`; null if the standard does not define the reduction, and for
+/// OpKind::user.  Integers wrap around; LAND, LOR and LXOR give 0 or 1; equal values of MINLOC and MAXLOC keep the
+/// smaller index.
+/// Requires: the processor has `vectors`.  They do not change any bit of the result.
 [[nodiscard]] Kernel find_kernel(OpKind kind, datatype::Element element, Vectors vectors = widest_vectors()) noexcept;
 
 }  // namespace mpi_shim::op

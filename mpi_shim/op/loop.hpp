@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/op/loop.hpp — the one loop that every reduction is an instance of, and the types it runs on.
-// Included by the kernel files only.  Threads: none.
+// mpi_shim/op/loop.hpp — the loop template of all reductions, and the types of its elements.
+// Included by the kernel files only (arithmetic.cpp, bits.cpp, kernel.cpp, pairs.cpp).  Threads: no shared state.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -31,7 +31,8 @@ struct Pair {
   I index;
 };
 
-/// An element at any address: packed takes the alignment away, may_alias the claim on what the application calls it.
+/// An element at any address: `packed` removes the alignment requirement, and `may_alias` allows that the application
+/// accesses the memory by another type.
 template <class T>
 struct [[gnu::packed, gnu::may_alias]] Slot {
   T value;
@@ -50,7 +51,8 @@ void loop_for_any(const void* in, void* inout, std::int64_t count) noexcept {
   reduce<Operation, T>(in, inout, count);
 }
 
-/// Whether longer vectors help and change no bit: a complex product is one that could be fused with a sum.
+/// Whether the loop is also compiled for wider vectors.  Not for complex numbers: the compiler could fuse a product and
+/// a sum of theirs, which changes the rounding.
 template <class T>
 inline constexpr bool kIsVector = std::is_arithmetic_v<T> && !std::is_same_v<T, long double>;
 
@@ -66,7 +68,7 @@ template <class Operation, class T>
 }
 #endif
 
-/// The loop for processors that have such vectors.
+/// The loop compiled for `vectors`, or without them if the type does not use vectors.
 template <class Operation, class T>
 Kernel loop([[maybe_unused]] Vectors vectors) noexcept {
 #if defined(__x86_64__)
@@ -108,7 +110,7 @@ Kernel floating_loop(datatype::Element element, Vectors vectors) noexcept {
   }
 }
 
-// Each file of kernels answers for its kinds.
+// The kernels of one file each; null if the kind is in another file or not defined on the element.
 Kernel arithmetic_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept;
 Kernel bit_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept;
 Kernel pair_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept;

@@ -40,7 +40,7 @@ void Op::apply(const void* in, void* inout, std::int64_t count, const Datatype& 
     return;
   }
   auto* handle = handle::to_handle<MPI_ABI_Datatype*>(type);
-  void* input = const_cast<void*>(in);  // the standard's prototype; the function only reads it
+  void* input = const_cast<void*>(in);  // the prototype of the standard has no const; the function only reads it
   if (large_function_ != nullptr) {
     large_function_(input, inout, &count, &handle);
     return;
@@ -63,7 +63,8 @@ bool accumulates(OpKind kind, const Datatype& type) noexcept {
 
 namespace {
 
-// Pairs may have a gap between value and index, which packed ones do not: by way of pairs as they lie in memory.
+// Combines one packed pair.  A packed pair has no gap between value and index, but the kernels expect the layout in
+// memory.
 void combine_pair(Kernel kernel, const ElementInfo& pair, const std::byte* in, std::byte* inout) noexcept {
   const std::size_t value_bytes = info(pair.first).size;
   std::array<std::byte, 64> a{};
@@ -79,7 +80,7 @@ void combine_pair(Kernel kernel, const ElementInfo& pair, const std::byte* in, s
 
 void accumulate_pairs(Kernel kernel, const ElementInfo& pair, opal::ByteSpan packed, Cursor& target) noexcept {
   for (; !packed.empty(); packed = packed.subspan(pair.size)) {
-    // Not written as a whole pair in place: what lies in the gaps is not ours.
+    // Not in place: the kernel would write a whole pair, with the gap, which may hold other data of the application.
     const std::int64_t start = target.position();
     std::array<std::byte, 64> dense{};
     target.pack(std::span{dense}.first(pair.size));
@@ -98,7 +99,7 @@ bool is_on_gpu(Cursor& target) noexcept {
   return !opal::gpu::is_host(first);
 }
 
-/// The processor calculates on a copy, some elements at a time.
+/// Computes on copies in host memory, of at most kMostCopied bytes at a time.
 void accumulate_on_gpu(OpKind kind, Element element, opal::ByteSpan packed, Cursor& target) {
   constexpr std::size_t kMostCopied = std::size_t{256} << 10;
   const std::size_t size = info(element).size;
@@ -115,7 +116,7 @@ void accumulate_on_gpu(OpKind kind, Element element, opal::ByteSpan packed, Curs
   }
 }
 
-// Made on first use; nothing in it needs an end.
+// Made on first use.  Destroying an Op has no effect, so calls from exit handlers are safe.
 std::array<Op, 14>& ops() noexcept {
   static std::array<Op, 14> made{{{0x21, "MPI_SUM", OpKind::sum},
                                   {0x22, "MPI_MIN", OpKind::min},
@@ -139,12 +140,14 @@ std::array<Op, 14>& ops() noexcept {
 opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan elements, Cursor& target) {
   const ElementInfo& facts = info(element);
   const Kernel kernel = find_kernel(kind, element);
-  if (kernel == nullptr) return opal::Error{opal::Errc::invalid_argument, 0, "operation defined on the element"};
+  if (kernel == nullptr)
+    return opal::Error{opal::Errc::invalid_argument, 0, "the operation is not defined on the element"};
   if (elements.size() % facts.size != 0 || target.position() % facts.size != 0) {
-    return opal::Error{opal::Errc::invalid_argument, 0, "whole elements to accumulate", elements.size()};
+    return opal::Error{opal::Errc::invalid_argument, 0, "not a whole number of elements to accumulate",
+                       elements.size()};
   }
   if (elements.size() > static_cast<std::size_t>(target.remaining())) {
-    return opal::Error{opal::Errc::invalid_argument, 0, "no more to accumulate than the target holds", elements.size()};
+    return opal::Error{opal::Errc::invalid_argument, 0, "more to accumulate than the target holds", elements.size()};
   }
   if (kind == OpKind::no_op) {
     target.seek(target.position() + static_cast<std::int64_t>(elements.size()));
@@ -166,7 +169,7 @@ opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan eleme
 
 void combine_packed(OpKind kind, Element element, opal::ByteSpan in, opal::MutableBytes inout) noexcept {
   const ElementInfo& facts = info(element);
-  if (kind == OpKind::replace) {  // the kernel would copy pairs as they lie in memory
+  if (kind == OpKind::replace) {  // not the kernel, which expects pairs in their layout in memory
     std::memcpy(inout.data(), in.data(), in.size());
   } else if (facts.element_class == ElementClass::pair && kind != OpKind::no_op) {
     const Kernel kernel = find_kernel(kind, element);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/op/op.hpp — an MPI reduction operation: predefined, or a function of the application.
-// Owned by references (handle::Ref): the application's handle, pending reductions.  Threads: immutable.
+// Owned by references (handle::Ref): the application's handle and pending reductions.  Threads: immutable.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,7 @@
 #include "opal/core/bytes.hpp"
 #include "opal/core/result.hpp"
 
-struct MPI_ABI_Datatype;  // what an MPI_Datatype points to; mpi.h itself is not needed here
+struct MPI_ABI_Datatype;  // MPI_Datatype is a pointer to it in mpi.h
 
 namespace mpi_shim::op {
 
@@ -24,20 +24,21 @@ class Op final : public handle::Object {
 
   /// A predefined operation in static storage.
   Op(std::uintptr_t handle, const char* name, OpKind kind) noexcept;
-  /// A function of the application; it is called with at most INT_MAX elements at a time.
+  /// A function of the application; apply() calls it with at most INT_MAX elements at a time.
   Op(UserFunction* function, bool commutes) noexcept;
-  /// The same with 64-bit counts.
+  /// A function of the application with 64-bit counts; apply() calls it once.
   Op(LargeUserFunction* function, bool commutes) noexcept;
 
   [[nodiscard]] OpKind kind() const noexcept { return kind_; }
   [[nodiscard]] bool is_commutative() const noexcept { return commutes_; }
   [[nodiscard]] const char* name() const noexcept { return name_; }
 
-  /// Whether collective reductions take this operation on `type`: a predefined one needs a predefined type for which
-  /// the standard defines it and is not REPLACE or NO_OP; the application's own takes every type.
+  /// Whether collective reductions allow this operation on `type`.  A user-defined operation allows every type. REPLACE
+  /// and NO_OP allow none.  Any other allows the predefined types on which the standard defines it.
   [[nodiscard]] bool reduces(const datatype::Datatype& type) const noexcept;
 
-  /// inout[i] = in[i] op inout[i] for `count` instances of `type`, for which reduces() is true.
+  /// inout[i] = in[i] op inout[i] for `count` instances of `type`.  Requires: reduces(type); host memory for a
+  /// predefined operation.
   void apply(const void* in, void* inout, std::int64_t count, const datatype::Datatype& type) const;
 
  private:
@@ -48,23 +49,26 @@ class Op final : public handle::Object {
   LargeUserFunction* large_function_ = nullptr;
 };
 
-/// Whether one-sided accumulation takes `kind` on `type`: all elements alike and the operation defined on them.
+/// Whether one-sided accumulation allows `kind` on `type`: all elements are equal and the operation is defined on them.
 [[nodiscard]] bool accumulates(OpKind kind, const datatype::Datatype& type) noexcept;
 
-/// One-sided accumulation: combines packed `elements` with the next bytes under `target`, which walks instances of a
-/// type whose uniform element is `element`; GPU memory too, see target.failure().  Errors: invalid_argument (a part of
-/// an element, more than the target holds, an operation undefined on the element); then the target is unchanged.
+/// One-sided accumulation: combines the packed `elements` with the next elements at the cursor `target`, and moves it
+/// behind them.  Requires: the datatype of `target` has the uniform element `element`.  The target may be GPU memory;
+/// the caller then checks target.failure().
+/// Errors: invalid_argument (not a whole number of elements, more than target.remaining(), an operation that is not
+/// defined on the element); the target is then unchanged.
 opal::Result<void> accumulate(OpKind kind, datatype::Element element, opal::ByteSpan elements,
                               datatype::Cursor& target);
 
-/// inout = in op inout for packed elements; the bytes are whole elements, and `kind` is defined on them.
+/// inout = in op inout for packed elements in host memory.  Requires: both spans have the same number of whole
+/// elements, and `kind` is defined on them.
 void combine_packed(OpKind kind, datatype::Element element, opal::ByteSpan in, opal::MutableBytes inout) noexcept;
 
-/// The operation with this handle value, e.g. 0x21 for MPI_SUM, which lives until the process ends; null when there is
-/// none (MPI_OP_NULL included).
+/// The operation with this handle value, e.g. 0x21 for MPI_SUM; it lives until the process ends.  Null if there is
+/// none, and for MPI_OP_NULL.
 Op* predefined(std::uintptr_t handle);
 
-/// Publishes all that the ABI names in the handle table; once, while MPI is started.
+/// Publishes all predefined operations in the handle table.  Called once, during MPI_Init.
 void publish_predefined_ops();
 
 }  // namespace mpi_shim::op

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an MPI call to the way that an access takes.
+// Accesses: checks epoch and memory, chooses the path to the target, and starts the access.
 #include <new>
 
 #include "mpi_shim/request/immediate.hpp"
@@ -10,8 +10,9 @@
 namespace mpi_shim::rma {
 namespace {
 
-constexpr int kFewBlocks = 4;  // so many puts cost no more than one access message and its answer
+constexpr int kFewBlocks = 4;  // up to 4 puts cost no more than one access message and its answer
 
+/// Whether `there` consists of at most kFewBlocks contiguous blocks.
 bool is_few_blocks(const Buffer& there) noexcept {
   if (there.contiguous() != nullptr) return true;
   datatype::Cursor cursor;
@@ -22,19 +23,21 @@ bool is_few_blocks(const Buffer& there) noexcept {
   return cursor.done();
 }
 
-/// The request of an access that is over already.
+/// Ends an access that is complete already; an R form gets a completed request.
 int done(MPI_Request* request) noexcept {
   if (request != nullptr) *request = done_send_request().mpi_handle();
   return MPI_SUCCESS;
 }
 
+/// Starts the access.  An R form gets its request; else the request puts itself back when the access completes.
+/// Requires: the Context's lock is held.
 template <class Access>
 int begin(Access& access, MPI_Request* request) {
   access.start();
   if (request != nullptr) {
     *request = access.mpi_handle();
   } else {
-    const am::Lock::Guard guard{access.engine()->lock()};  // a helper's thread may end it
+    const am::Lock::Guard guard{access.engine()->lock()};  // the helper thread may complete it
     if (!access.abandon()) access.put_back();
   }
   return MPI_SUCCESS;
@@ -47,7 +50,8 @@ int Window::begin_access(const Place& place, bool passive_only, Buffer& there) {
   return error == MPI_SUCCESS ? locate(place, there) : error;
 }
 
-/// Whether an epoch is open in which `rank` may be accessed.
+/// MPI_SUCCESS if an epoch is open in which this process may access `rank`; MPI_ERR_RMA_SYNC if not.  `passive_only`:
+/// only a passive epoch counts.  In an epoch of MPI_Win_lock_all the first access locks the target.
 int Window::enter(int rank, bool passive_only) {
   Target& target = this->target(rank);
   if (target.held.load(std::memory_order_relaxed) != Target::Held::nothing) return MPI_SUCCESS;
@@ -59,7 +63,8 @@ int Window::enter(int rank, bool passive_only) {
   return MPI_SUCCESS;
 }
 
-/// The memory that `place` means, with the target's addresses, if all of it belongs to the window.
+/// Sets `there` to the memory of `place`, with the target's addresses.  MPI_ERR_RMA_RANGE if a part of it is outside
+/// the window; not checked for a dynamic window.
 int Window::locate(const Place& place, Buffer& there) noexcept {
   if (!Buffer::fits(place.count, *place.type)) return MPI_ERR_COUNT;
   const Target& target = this->target(place.rank);
@@ -68,7 +73,7 @@ int Window::locate(const Place& place, Buffer& there) noexcept {
   if (!dynamic && __builtin_mul_overflow(place.displacement, target.disp_unit, &offset)) return MPI_ERR_RMA_RANGE;
   const std::uint64_t address = (dynamic ? 0 : target.base) + static_cast<std::uint64_t>(offset);
   there = Buffer{reinterpret_cast<const void*>(address), place.count, *place.type};
-  if (dynamic || there.bytes() == 0) return MPI_SUCCESS;  // what is attached only the target knows
+  if (dynamic || there.bytes() == 0) return MPI_SUCCESS;  // dynamic: only the target knows the attached memory
   const Buffer::Span span = there.span();
   std::int64_t first = 0;
   if (__builtin_add_overflow(offset, span.offset, &first) || first < 0) return MPI_ERR_RMA_RANGE;
@@ -76,14 +81,14 @@ int Window::locate(const Place& place, Buffer& there) noexcept {
   return from <= target.size && span.size <= target.size - from ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
 }
 
-/// The same memory at the addresses that it has in this process.  Numbers, not pointers: a dynamic window has no base.
+/// The same memory at its addresses in this process.  Computed with integers, since a dynamic window has a null base.
 Buffer Window::here(const Target& target, const Buffer& there) noexcept {
   const std::uint64_t offset = reinterpret_cast<std::uint64_t>(there.base()) - target.base;
   const std::uint64_t address = reinterpret_cast<std::uint64_t>(target.mapped) + offset;
   return there.at(reinterpret_cast<const void*>(address));
 }
 
-/// Finds out, once, how the target can be reached.
+/// Chooses the path to the target, at the first access, and connects to its process if necessary.
 int Window::reach(Target& target) {
   const am::Lock::Guard guard{engine().lock()};
   if (target.path.load(std::memory_order_relaxed) != Target::Path::unknown) return MPI_SUCCESS;
@@ -97,7 +102,7 @@ int Window::reach(Target& target) {
       auto& stalled = static_cast<Target::Queue&>(self);
       stalled.stalled = false;
       MessageAccess::pump(*stalled.window, *stalled.target);
-      return true;  // it has put itself at the end again if need be
+      return true;  // pump() has put the queue at the end of the engine's list if the transport is full again
     };
   }
   Target::Path path = Target::Path::mapped;
@@ -110,7 +115,7 @@ int Window::reach(Target& target) {
       target.accessed->handle = *handle;
       if (direct) path = Target::Path::one_sided;
     } else {
-      target.key.clear();  // a dynamic window's, or none for this transport
+      target.key.clear();  // no registration (e.g. a dynamic window), or not one of this transport
       if (direct && target.attached != nullptr) path = Target::Path::one_sided;
     }
   }
@@ -130,10 +135,10 @@ int Window::find_way(Target& target, const Buffer& there, Way& way) {
   return MPI_SUCCESS;
 }
 
-/// What of a dynamic window an access needs: memory here is checked now, that of others of this host is looked up, and
-/// what is not found there is asked for by messages.
+/// Sets the path of one access to a dynamic window.  The memory of this process is checked here.  For a one-sided
+/// target the region is looked up in its table; if it is not there, the access uses messages, and the target checks it.
 int Window::find_attached(Target& target, const Buffer& there, Way& way) {
-  // Both ways may be taken to the same target: what goes directly must not overtake what was sent before.
+  // Both paths may be used for one target, and a direct access must not overtake earlier messages: wait for them.
   if (way.path == Target::Path::one_sided && target.pending.load(std::memory_order_acquire) != 0) {
     engine().wait_until([&] { return target.pending.load(std::memory_order_acquire) == 0; });
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/config.hpp — the variables of one-sided communication; the only place where these defaults are written.
+// mpi_shim/rma/config.hpp — the configuration variables of one-sided communication (group mpi_rma), with their
+// defaults.
 #pragma once
 #include <string>
 

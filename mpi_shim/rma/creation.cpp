@@ -13,11 +13,11 @@ namespace mpi_shim::rma {
 namespace {
 
 constexpr std::size_t kMostKey = 600;  // bytes of a registration's key: two transports with the longest handles
-constexpr std::uint64_t kLine = 64;    // memory of different ranks does not share cache lines
+constexpr std::uint64_t kLine = 64;    // cache line: memory of different ranks begins on separate lines
 
 }  // namespace
 
-/// One creation, step by step; the steps are the same in all processes.
+/// The creation of one window; all processes execute the same steps.
 class Creation {
  public:
   Creation(comm::Communicators& communicators, comm::Communicator& comm, const Wish& wish)
@@ -57,22 +57,22 @@ class Creation {
   const std::size_t ranks_;
   handle::Ref<Window> window_;
   std::vector<Size> sizes_;
-  std::vector<std::size_t> here_;       // ranks of this host
-  std::vector<std::uint64_t> offsets_;  // of their memory in what the host shares
-  std::uint64_t claims_offset_ = 0;     // of what each of them claims of each one's lock
-  int error_ = MPI_SUCCESS;             // this process's own
+  std::vector<std::size_t> here_;       // ranks of this host that may share memory, in ascending order
+  std::vector<std::uint64_t> offsets_;  // of their window memory in the shared memory, in bytes
+  std::uint64_t claims_offset_ = 0;     // of the Claims in the shared memory, in bytes
+  int error_ = MPI_SUCCESS;             // of this process; meet() exchanges the errors
 };
 
 int Creation::run(Window*& made) {
   auto window = handle::create<Window>(comm_.vci().windows(), communicators_, comm_, wish_.flavor);
-  if (!window) return MPI_ERR_NO_MEM;  // arenas fail everywhere or nowhere: they reserve address space only
+  if (!window) return MPI_ERR_NO_MEM;  // in all processes or in none: the arena only reserves address space
   window_ = std::move(*window);
   sizes_.resize(ranks_);
   sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit};
   if (const int error = coll::exchange(comm_, sizes_); error != MPI_SUCCESS) return error;
   if (const int error = share_host_memory(); error != MPI_SUCCESS) return error;
   place_own_memory();
-  comm_.vci().windows().add(*window_);  // others may use it as soon as they have heard of us
+  comm_.vci().windows().add(*window_);  // peers may send messages for it as soon as meet() has sent the address
   if (const int error = meet(); error != MPI_SUCCESS) {
     comm_.vci().windows().remove(*window_);
     return error;
@@ -80,12 +80,13 @@ int Creation::run(Window*& made) {
   window_->hints = wish_.hints;
   const bool alone = ranks_ == 1 || (here_.size() == ranks_ && comm_.vci().windows().config().helper == "auto");
   if (!alone && !wish_.never_locked) comm_.vci().windows().want_helper();
-  made = window_.detach();  // the program's reference
+  made = window_.detach();  // the application's reference
   return MPI_SUCCESS;
 }
 
-/// The first rank of each host makes memory for all: what guards the windows, and what is to be allocated.  All of a
-/// host use it, or none: a lock that only some take guards nothing.
+/// The first rank of each host creates memory for all ranks of the host: the locks, the tables of attached memory, and
+/// the memory of MPI_Win_allocate and _allocate_shared.  If one rank cannot attach, no rank of the host uses it, since
+/// a lock is useless unless all ranks take it.
 int Creation::share_host_memory() {
   const auto self = static_cast<std::size_t>(comm_.rank());
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
@@ -130,10 +131,10 @@ int Creation::share_host_memory() {
     window_->host_memory_ = {};
   }
   if (window_->host_memory_ || wish_.flavor != Flavor::shared || ranks_ == 1) return MPI_SUCCESS;
-  return MPI_ERR_RMA_SHARED;  // all ranks are of one host, so all say so
+  return MPI_ERR_RMA_SHARED;  // all ranks are on one host, so all return this error
 }
 
-/// Where the memory and the locks of the ranks of this host are.
+/// Sets locks and mapped memory of the Targets on this host; allocates and registers the memory of this process.
 void Creation::place_own_memory() {
   const HostMemory& shared = window_->host_memory_;
   Target& own = window_->own();
@@ -173,7 +174,7 @@ void Creation::place_own_memory() {
   own.base = reinterpret_cast<std::uint64_t>(base);
   own.size = wish_.size;
   own.disp_unit = wish_.disp_unit;
-  own.mapped = base;  // null with base 0 for a dynamic window: its addresses are what they are
+  own.mapped = base;  // dynamic window: null and base 0, so that here() does not change addresses
   window_->size_attribute = static_cast<MPI_Aint>(wish_.size);
   window_->unit_attribute = static_cast<int>(wish_.disp_unit);
   const bool needed = !has_memory_here() || !shared || here_.size() != ranks_;
@@ -187,7 +188,7 @@ void Creation::place_own_memory() {
   }
 }
 
-/// Each process learns where the memory of all is, and whether one of them failed.
+/// Exchanges addresses, keys and errors of all ranks.  Returns the greatest error class.
 int Creation::meet() {
   std::vector<Published> published(ranks_);
   const ByteSpan own_key = window_->registration_ ? window_->registration_->key() : ByteSpan{};
@@ -220,7 +221,7 @@ int create(comm::Communicators& communicators, comm::Communicator& parent, const
   made = nullptr;
   const comm::Made own = comm::create(communicators, parent, parent.group());
   if (own.error != MPI_SUCCESS) return own.error;
-  own.comm->set_findable(false, comm::Communicator::kKind);  // the program has no handle of it
+  own.comm->set_findable(false, comm::Communicator::kKind);  // the application has no handle of it
   return Creation{communicators, *own.comm, wish}.run(made);
 }
 

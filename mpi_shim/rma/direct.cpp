@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates that the origin carries out itself, under the lock that all ranks of the target's host share: on mapped
-// memory in place, otherwise on a copy that the transport's get and put carry there and back.
+// Updates (accumulate, fetch-and-op, compare-and-swap) that the origin executes itself, under the target's UpdateLock
+// in shared memory.  Mapped memory is updated in place; else a copy that the transport gets and puts back.
 #include <sched.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace mpi_shim::rma {
 namespace {
 
-constexpr std::uint64_t kCopyChunk = std::uint64_t{64} << 10;  // bytes under the lock at a time
+constexpr std::uint64_t kCopyChunk = std::uint64_t{64} << 10;  // bytes copied while the lock is held once
 
 class Held {
  public:
@@ -26,7 +26,7 @@ class Held {
   UpdateLock& lock_;
 };
 
-/// The bytes of `buffer` one after the other in host memory: in place, or packed into `room`.
+/// The data of `buffer` as contiguous host memory: the buffer itself, or a packed copy in `room`.
 const std::byte* find_dense(const Buffer& buffer, std::vector<std::byte>& room) {
   if (buffer.contiguous() != nullptr && !buffer.on_gpu()) return buffer.contiguous();
   room.resize(buffer.bytes());
@@ -40,7 +40,8 @@ bool is_pair(datatype::Element element) noexcept {
 
 }  // namespace
 
-/// A short critical section; its holder may have to run on our core first.  MPI_ERR_PROC_ABORTED: it died inside.
+/// Takes the update lock.  Spins, then yields the core, since the holder may need it to finish its short critical
+/// section. MPI_ERR_PROC_ABORTED: the holder has failed.
 int Window::lock_updates(Control& control) noexcept {
   for (int tries = 0; !control.update.try_lock(comm_.rank()); ++tries) {
     if (tries < 100) {
@@ -49,7 +50,7 @@ int Window::lock_updates(Control& control) noexcept {
     }
     ::sched_yield();
     if (tries % 64 != 0) continue;
-    engine().poll_all();  // a holder that copies through the transport may need it
+    engine().poll_all();  // a holder that copies through the transport may need progress here
     if (has_failed(control.update.holder())) return MPI_ERR_PROC_ABORTED;
   }
   return MPI_SUCCESS;
@@ -78,7 +79,7 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
   return MPI_SUCCESS;
 }
 
-/// Copies bytes [first, first + dense.size()) of `there` to `dense`, or back.
+/// Gets the packed bytes [first, first + dense.size()) of `there` to `dense`, or puts them back (`store`).  Waits.
 int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
                         MutableBytes dense, bool store) {
   struct Copy : Completion {

@@ -29,7 +29,7 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   header_.op = static_cast<std::uint8_t>(op);
   type_ = there.share_type();
   bytes_ = there.bytes();
-  // Whole elements in each piece, so that the target never sees a part of one.
+  // Each piece consists of whole elements, since the target executes each piece by itself.
   piece_unit_ = 1;
   if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform()).size;
   if (action == wire::Action::compare_swap) piece_unit_ = static_cast<std::uint32_t>(bytes_);
@@ -106,7 +106,7 @@ MessageAccess::Sent MessageAccess::send_piece() noexcept {
     }
     named_ = true;
   }
-  // The answer has to fit as well, and its header is shorter.
+  // The answer must fit max_send, too; it does, since its header is shorter.
   const std::uint64_t room = endpoint.attributes().max_send - sizeof header_;
   const std::uint64_t piece = std::min(bytes_ - sent_, std::max<std::uint64_t>(room / piece_unit_, 1) * piece_unit_);
   header_.offset = sent_;

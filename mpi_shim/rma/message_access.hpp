@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/message_access.hpp — an access that the target's process carries out: the data go there in pieces as
-// active messages, each answered, with what was there before if that is wanted.  Accesses to one target are sent one
-// after the other, so that accumulates keep the order that the standard promises; only some pieces are in flight at a
-// time, so that the answers of no target pile up.
-// Owned by the pool of Windows.  Threads: under the Context's lock.
+// mpi_shim/rma/message_access.hpp — the origin's side of an access that the target's process executes.  The origin
+// sends the data in pieces as active messages.  The target answers each piece, with the old data if the access fetches.
+// Accesses to one target are sent in the order of the calls, as the standard requires for accumulates.  At most
+// kMostInFlight pieces per target are in flight, which limits the queue of answers at the target.
+// Owned by the ObjectPool of Windows, which reuses it when the request is complete and released.
+// Threads: under the Context's lock.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -25,27 +26,30 @@ class MessageAccess final : public Request {
  public:
   explicit MessageAccess(Windows& windows) noexcept;
 
-  /// What happens at the target, whose addresses `there` has; to be followed by from() and into() as needed.
+  /// Sets the operation and the memory at the target; `there` has the target's addresses.  Next the caller calls from()
+  /// or from_pair(), and into(), as far as the operation needs them, and then start().
   void prepare(Window& window, Target& target, wire::Action action, op::OpKind op, const p2p::Buffer& there);
-  /// The data to send.
+  /// Sets the data to send.  GPU memory is copied now; host memory must not change until the access is complete.
   void from(const p2p::Buffer& origin);
-  /// Where to put what is there before.
+  /// Sets the buffer for the data that the target has before the operation.
   void into(const p2p::Buffer& result);
-  /// The data of a compare-and-swap, copied (SwapValues::both()).
+  /// Sets the operands of a compare-and-swap (SwapValues::both()), and copies them.
   void from_pair(ByteSpan values) noexcept;
 
-  /// Sends pieces of the accesses that wait for `target`, as far as it goes; progress goes on when the transport is
-  /// full.
+  /// Sends pieces of the accesses in the target's queue, until kMostInFlight are in flight.  If the transport or the
+  /// peer's table of datatypes is full, progress calls it again.
   static void pump(Window& window, Target& target) noexcept;
 
+  /// Handles the answer to one piece; `data`: the old bytes if the access fetches.  May end the access.
   void on_reply(const wire::AccessReply& reply, ByteSpan data) noexcept;
   [[nodiscard]] bool is_to(const am::Endpoint& from) const noexcept { return target_->peer->endpoint == &from; }
   [[nodiscard]] Target& target() const noexcept { return *target_; }
+  /// Ends the access with an error; answers that still arrive are dropped.
   void fail(int error_class) noexcept;
 
  private:
   static const Actions kActions;
-  static constexpr std::uint32_t kMostInFlight = 32;  // pieces, for each target
+  static constexpr std::uint32_t kMostInFlight = 32;  // pieces per target and window
 
   void begin_sending() noexcept;
   void put_away() noexcept;
@@ -57,22 +61,22 @@ class MessageAccess final : public Request {
   Window* window_ = nullptr;
   Target* target_ = nullptr;
   wire::AccessHeader header_{};
-  datatype::DatatypeRef type_;      // the target's
-  p2p::Buffer origin_;              // host memory
-  std::vector<std::byte> on_host_;  // what was read of GPU memory for it; keeps its capacity
-  datatype::DatatypeRef origin_type_;
+  datatype::DatatypeRef type_;         // of the memory at the target
+  p2p::Buffer origin_;                 // the data to send, in host memory
+  std::vector<std::byte> on_host_;     // the copy of data that are in GPU memory; keeps its capacity
+  datatype::DatatypeRef origin_type_;  // keeps a derived type alive, as result_type_
   datatype::Cursor origin_cursor_;
   p2p::Buffer result_;
   datatype::DatatypeRef result_type_;
   datatype::Cursor result_cursor_;
-  std::array<std::byte, 64> pair_{};
-  std::uint64_t bytes_ = 0;  // at the target
-  std::uint64_t sent_ = 0;
-  std::uint64_t answered_ = 0;
-  std::uint32_t piece_unit_ = 1;  // pieces are whole elements
-  bool stores_ = false;
-  bool fetches_ = false;
-  bool named_ = false;  // the target knows the type
+  std::array<std::byte, 64> pair_{};  // the operands of a compare-and-swap
+  std::uint64_t bytes_ = 0;           // of the target's memory that the access covers
+  std::uint64_t sent_ = 0;            // of bytes_
+  std::uint64_t answered_ = 0;        // of bytes_
+  std::uint32_t piece_unit_ = 1;      // the size of a piece is a multiple: pieces consist of whole elements
+  bool stores_ = false;               // pieces carry data
+  bool fetches_ = false;              // answers carry data
+  bool named_ = false;                // header_.type is set
 };
 
 }  // namespace mpi_shim::rma

@@ -8,9 +8,9 @@
 namespace mpi_shim::rma {
 namespace {
 
-constexpr std::uint32_t kFlushesPerPoll = 16;  // of mapped memory, where accesses are complete when they return
+constexpr std::uint32_t kFlushesPerPoll = 16;  // for mapped targets, whose accesses are complete when they return
 
-/// This process neither holds the lock nor tries to take it for itself any more.
+/// Clears the claim after this process has released the lock or has given up taking it for itself.
 void drop_claim(Claim& claim) noexcept {
   claim.fetch_and(static_cast<std::uint8_t>(~kClaimsForItself), std::memory_order_release);
 }
@@ -129,7 +129,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
 int Window::unlock(int rank) {
   Target& target = this->target(rank);
   if (locks_all_ || target.held == Target::Held::nothing) return MPI_ERR_RMA_SYNC;
-  opal::ordering_fence();  // MPI_MODE_NOCHECK: no release of a lock orders the program's stores
+  opal::ordering_fence();  // needed with MPI_MODE_NOCHECK: no release of a lock orders the stores
   engine().poll_all();
   const int error = drain(target);
   give_lock_back(target);
@@ -138,7 +138,7 @@ int Window::unlock(int rank) {
 }
 
 /// Locks the ranks of this host.  Another rank is locked at the first access to it (lock_at_first_access()), since a
-/// program seldom accesses them all.
+/// application seldom accesses them all.
 int Window::lock_all(int assertion) {
   if (locks_all_ || access_open_ || locks_ != 0 || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
   const bool check = (assertion & MPI_MODE_NOCHECK) == 0;
@@ -147,7 +147,7 @@ int Window::lock_all(int assertion) {
     Target& target = this->target(rank);
     if (!check) {
       target.held = Target::Held::unchecked;
-    } else if (target.control != nullptr) {  // on this host: the program may use loads and stores, without an MPI call
+    } else if (target.control != nullptr) {  // on this host: the application may load and store without an MPI call
       error = hold_lock(target, false);
     }
   }
@@ -178,8 +178,8 @@ int Window::flush(int rank) {
   if (!passive(rank)) return MPI_ERR_RMA_SYNC;
   Target& target = this->target(rank);
   opal::ordering_fence();  // orders earlier loads and stores in mapped memory before later ones
-  // Progress, so that a program that loops over accesses and flushes still serves its peers.  Mapped accesses cost less
-  // than a poll, so for them only every 16th flush polls.
+  // Progress, so that an application that loops over accesses and flushes still serves its peers.  Mapped accesses cost
+  // less than a poll, so for them only every 16th flush polls.
   const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;
   flushes_.store(flushes, std::memory_order_relaxed);
   if (target.path.load(std::memory_order_relaxed) != Target::Path::mapped || flushes % kFlushesPerPoll == 0)

@@ -49,7 +49,7 @@ void ProgressHelper::run() noexcept {
   while (!ending_) {
     lock.unlock();
     bool served = false;
-    // Whether the rank takes part in a checkpoint is for the threads of the program to say.
+    // During a checkpoint progress() calls Halt::wait(), which is for the application's threads; glance() does not.
     while ((engine_.is_halted() ? engine_.glance() : engine_.progress()) != 0) served = true;
     lock.lock();
     nap = served ? kShortest : std::min(2 * nap, kLongest);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/progress_helper.hpp — a thread that progresses now and then, so that accesses to windows of this process
-// go on while the program computes.  It polls more often while there is something to do, and sleeps in between, at most
-// a millisecond: how long an access may have to wait.  Blocks all signals: the program's handlers run in its threads.
-// Owns the thread; the Context must be open at thread level `multiple`.
+// mpi_shim/rma/progress_helper.hpp — a thread that makes progress while the application is outside MPI, so that peers
+// can access windows of this process.  Between its rounds it sleeps for 50 microseconds after it found work, and then
+// for up to 1 millisecond, which bounds the delay of an access.  It blocks all signals, so that the application's
+// signal handlers run in the application's threads.  Owns the thread, which the destructor ends.  If the thread cannot
+// start, the constructor logs a warning.
+// Requires: the Context is open at thread level `multiple`, and the engine outlives the object.
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -26,8 +28,8 @@ class ProgressHelper {
 
   p2p::Engine& engine_;
   std::mutex mutex_;
-  std::condition_variable end_;
-  bool ending_ = false;  // guarded by mutex_
+  std::condition_variable end_;  // notified when ending_ is set
+  bool ending_ = false;          // guarded by mutex_
   std::thread thread_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a window does for its peers, inside progress: grants locks of its memory, carries out access messages.  Nothing
-// here waits: what finds a lock taken is tried again from progress.
+// The target's side: grants its passive-target lock to peers and executes their access messages.  All functions run
+// inside progress under the Context's lock and do not wait.  If a lock is taken, progress tries again later.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace mpi_shim::rma {
 
-/// False: the rank has asked already.
+/// Handles a LockRequest.  False: the rank waits for the lock or holds it already.
 bool Window::on_lock(int rank, bool exclusive) noexcept {
   Target& asker = target(rank);
   if (asker.asks || asker.granted_to != Target::Held::nothing) return false;
@@ -24,14 +24,16 @@ bool Window::on_lock(int rank, bool exclusive) noexcept {
   return true;
 }
 
-/// Grants in the order of asking; false: a rank still waits.
+/// Grants the lock to the waiting ranks, in the order of their requests, or refuses if the lock is lost.  False: a rank
+/// still waits.
 bool Window::grant_waiting() noexcept {
   AccessLock& lock = own().control->access;
   while (!waiting_.empty()) {
     Waiting& next = waiting_.front();
     const bool taken = next.exclusive ? lock.try_exclusive() : lock.try_shared();
     if (!taken && !is_access_lock_lost(own())) {
-      // Only the first of the queue may keep readers out: one of them could be before a writer behind it.
+      // Only the first of the queue keeps new readers out.  A writer behind a reader would block that reader and
+      // itself.
       if (next.exclusive && !std::exchange(next.announced, true)) lock.begin_waiting();
       return false;
     }
@@ -50,7 +52,7 @@ bool Window::grant_waiting() noexcept {
   return true;
 }
 
-/// False: the rank does not hold it.
+/// Handles an unlock message.  False: the rank does not hold the lock in this mode.
 bool Window::on_unlock(int rank, bool exclusive) noexcept {
   Target& holder = target(rank);
   if (holder.granted_to != (exclusive ? Target::Held::exclusive : Target::Held::shared)) return false;
@@ -88,13 +90,13 @@ void Window::on_rank_failed(int rank) noexcept {
   update_claim_for_others();
 }
 
-/// Whether the window has all of this memory here.
+/// Whether all of this memory belongs to the window in this process.
 bool Window::owns(std::uint64_t address, std::uint64_t size) const noexcept {
   if (flavor_ != Flavor::dynamic) {
     const Target& mine = targets_[static_cast<std::size_t>(comm_.rank())];
     return AttachedRegion{mine.base, mine.size}.contains(address, size);
   }
-  // Regions that were attached one behind the other serve an access together.
+  // An access may span adjacent attached regions.
   for (std::uint64_t covered = 0; covered < size;) {
     const auto region = std::find_if(attached_.begin(), attached_.end(), [&](const Attached& attached) {
       return attached.region.contains(address + covered, 1);
@@ -108,7 +110,7 @@ bool Window::owns(std::uint64_t address, std::uint64_t size) const noexcept {
 void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, datatype::DatatypeRef type,
                        ByteSpan data) noexcept {
   UpdateLock& lock = own().control->update;
-  // Transfers need no lock, but must not overtake the updates before them.
+  // Transfers need no lock, but must not overtake deferred updates.
   const bool take = header.action != wire::Action::transfer;
   if (!deferred_.empty() || (take && !lock.try_lock(comm_.rank()))) {
     deferred_.push_back({&from, header, std::move(type), {data.begin(), data.end()}});
@@ -119,7 +121,7 @@ void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, dat
   if (take) lock.unlock();
 }
 
-/// False: the update lock is still taken.
+/// Executes deferred access messages in their order.  False: the update lock is still taken.
 bool Window::serve_deferred() noexcept {
   UpdateLock& lock = own().control->update;
   while (!deferred_.empty()) {
@@ -139,7 +141,7 @@ bool Window::serve_deferred() noexcept {
   return true;
 }
 
-/// Carries out one piece and answers.
+/// Executes one piece and sends the answer.
 void Window::serve(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
                    ByteSpan data) noexcept {
   fetched_.clear();
@@ -148,7 +150,7 @@ void Window::serve(am::Endpoint& from, const wire::AccessHeader& header, const d
   answer(from, header, error);
 }
 
-/// Sends the reply, with what was fetched.
+/// Sends the answer, with the data in fetched_.
 void Window::answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept {
   const wire::AccessReply reply{header.id, header.offset, header.bytes, static_cast<std::uint32_t>(error), 0};
   if (from.send_or_queue(wire::kAccessReply, bytes_of(reply), fetched_) == Post::failed && !from.dead()) {
@@ -159,7 +161,7 @@ void Window::answer(am::Endpoint& from, const wire::AccessHeader& header, int er
 
 int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
                       std::uint64_t reply_room) {
-  // Nothing of the header is believed.
+  // The header may be wrong: everything in it is checked before memory is touched.
   if (!Buffer::fits(header.count, type)) return MPI_ERR_COUNT;
   const std::uint64_t base = flavor_ == Flavor::dynamic ? 0 : own().base;
   const std::uint64_t start = base + static_cast<std::uint64_t>(header.displacement);

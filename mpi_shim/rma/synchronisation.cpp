@@ -8,7 +8,7 @@
 
 namespace mpi_shim::rma {
 
-/// Waits for the accesses to `target`; the first error of one since the last time.
+/// Waits until all accesses to `target` are complete.  Returns the first error of one since the last call.
 int Window::drain(Target& target) noexcept {
   if (target.pending.load(std::memory_order_acquire) != 0) {
     engine().wait_until([&] { return target.pending.load(std::memory_order_acquire) == 0; });
@@ -37,7 +37,7 @@ void Window::send_signal(Target& target, Tag tag) noexcept {
   engine().send_control(*target.peer->endpoint, tag, wire::Signal{comm_.id(), comm_.rank()});
 }
 
-/// The ranks of the group's processes.
+/// Sets `ranks` to the group's ranks in the window's communicator.  MPI_ERR_GROUP: a process is not in it.
 int Window::find_ranks(const comm::Group& group, std::vector<int>& ranks) {
   ranks.clear();
   for (const int process : group.processes()) {
@@ -100,7 +100,7 @@ int Window::post(const comm::Group& group, int assertion) {
   if (const int error = find_ranks(group, exposed_to_); error != MPI_SUCCESS) return error;
   fence_open_ = false;
   exposure_open_ = true;
-  if ((assertion & MPI_MODE_NOCHECK) != 0) return MPI_SUCCESS;  // then MPI_Win_start does not wait for it either
+  if ((assertion & MPI_MODE_NOCHECK) != 0) return MPI_SUCCESS;  // MPI_Win_start with NOCHECK does not wait for it
   for (const int rank : exposed_to_) send_signal(target(rank), wire::kPost);
   return MPI_SUCCESS;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A window's life after its creation, and the memory of dynamic windows.
+// Constructor, close and destructor of a window; attached memory of dynamic windows.
 #include "mpi_shim/rma/window.hpp"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ int Window::attach(void* base, std::uint64_t size) {
       const ByteSpan key = attached.registration.key();
       attached.region.key_size = key.size();
       std::copy(key.begin(), key.end(), attached.region.key.begin());
-    }  // else others ask us
+    }  // else the region is not in the table, and others send access messages
   }
   attached_.push_back(std::move(attached));
   publish_attached();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/window.hpp — an MPI window: memory of each rank that the others access, and the epochs in which they do.
-// docs/design/rma.md tells how.  Functions here answer an MPI error class.
-// Owned by the program's handle, from MPI_Win_create and its relations to MPI_Win_free; owns a communicator of its own,
-// under whose number peers name the window.  Threads: as the standard says of epochs; shared state is under the
-// Context's lock, which is taken here.
+// mpi_shim/rma/window.hpp — an MPI window: memory of each rank that the others access, and the epochs of these
+// accesses (docs/design/rma.md).  Functions that return int return an MPI error class.
+// Owned by the application's handle, from MPI_Win_create etc. to MPI_Win_free.  Owns a communicator with the group of
+// the application's; its id is the number of the window in messages.
+// Threads: as the standard says of epochs; the functions take the Context's lock for shared state.  Functions of
+// service.cpp run inside progress, with that lock held.
 #pragma once
 #include <array>
 #include <atomic>
@@ -46,7 +47,7 @@ enum class Flavor : int {
 /// Memory at a target as MPI calls name it.
 struct Place {
   int rank;
-  MPI_Aint displacement;  ///< in units of the target's
+  MPI_Aint displacement;  ///< in units of the target's disp_unit; in a dynamic window the address
   std::uint64_t count;
   const datatype::Datatype* type;
 };
@@ -54,7 +55,7 @@ struct Place {
 /// The operands of a compare-and-swap, as access messages carry them: the new value, then the one to compare with.
 class SwapValues {
  public:
-  /// Copies both, which may be GPU memory.
+  /// Copies the operands, which may be GPU memory.  `size`: bytes of each, at most 32.
   SwapValues(const void* value, const void* compare, std::size_t size) noexcept;
   [[nodiscard]] ByteSpan value() const noexcept { return ByteSpan{bytes_}.first(size_); }
   [[nodiscard]] ByteSpan compare() const noexcept { return ByteSpan{bytes_}.subspan(size_, size_); }
@@ -82,11 +83,13 @@ class Window final : public handle::Object {
   [[nodiscard]] Target& own() noexcept { return target(comm_.rank()); }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return comm_.engine(); }
 
-  // --- Accesses (access.cpp).  `request`: null, or where to leave the request of an R form.
+  // --- Accesses (access.cpp).  `request`: null, or the place for the request of an R form (MPI_Rput etc.), which needs
+  // a
+  //     passive epoch.  Errors: MPI_ERR_RMA_SYNC (no epoch), _RMA_RANGE, _TRUNCATE, _COUNT, _PROC_ABORTED, _NO_MEM.
 
   /// MPI_Put and MPI_Get.
   int move(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request);
-  /// MPI_Accumulate, MPI_Get_accumulate and MPI_Fetch_and_op; `result` null: nothing is fetched.
+  /// MPI_Accumulate, MPI_Get_accumulate and MPI_Fetch_and_op; `result`: null if nothing is fetched.
   int update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place, MPI_Request* request);
   int compare_and_swap(const void* origin, const void* compare, void* result, const Place& place);
 
@@ -97,6 +100,7 @@ class Window final : public handle::Object {
   int complete();
   int post(const comm::Group& group, int assertion);
   int wait();
+  /// `over`: whether the exposure epoch has ended.
   int test(bool& over);
 
   // --- Passive target (passive.cpp)
@@ -105,7 +109,7 @@ class Window final : public handle::Object {
   int unlock(int rank);
   int lock_all(int assertion);
   int unlock_all();
-  /// All accesses of this process to `rank` are complete, here and there.
+  /// Waits until all accesses of this process to `rank` are complete at origin and target.
   int flush(int rank);
   int flush_all();
   /// Whether `rank` may be flushed: a passive epoch is open towards it.
@@ -118,16 +122,18 @@ class Window final : public handle::Object {
 
   // --- The end (window.cpp)
 
-  /// No epoch is open that a call of this process has to end.
+  /// Whether no epoch is open that a call of this process has to end; a fence epoch does not count.
   [[nodiscard]] bool is_idle() const noexcept { return !access_open_ && !exposure_open_ && locks_ == 0 && !locks_all_; }
-  /// Collective: waits until no process accesses the window any more.
+  /// Collective: waits until no process accesses the window, and ends the service for peers.  After it, also if it
+  /// returns an error, the caller drops the application's handle.
   int close();
 
   comm::ErrhandlerSlot errhandler;
   std::string name;
   attribute::Attributes<MPI_Win> attributes;
   info::Info::Entries hints;
-  MPI_Aint size_attribute = 0;  ///< what MPI_Win_get_attr points to
+  // The values of the predefined attributes; MPI_Win_get_attr returns pointers to them.
+  MPI_Aint size_attribute = 0;
   int unit_attribute = 1;
   int flavor_attribute = 0;
   int model_attribute = MPI_WIN_UNIFIED;
@@ -138,23 +144,24 @@ class Window final : public handle::Object {
   friend class Transfer;
   friend class MessageAccess;
 
+  /// Memory attached to a dynamic window; registered if a table is shared.
   struct Attached {
     AttachedRegion region;
     am::Region registration;
   };
-  /// How an access gets to its target, and with which handle if it needs one.
+  /// The path of one access.
   struct Way {
     Target::Path path;
-    const MemoryHandle* handle = nullptr;
-    std::optional<MemoryHandle> of_region;
+    const MemoryHandle* handle = nullptr;   // for the transport's put and get; null if there is none
+    std::optional<MemoryHandle> of_region;  // storage of `handle` in a dynamic window
   };
-  /// A remote rank that waits for our lock.
+  /// A rank without access to the shared lock that waits for the passive-target lock of this process.
   struct Waiting {
     int rank;
     bool exclusive;
-    bool announced = false;  // keeps new readers out
+    bool announced = false;  // begin_waiting() was called for it: new readers are kept out
   };
-  /// An access message that found the update lock taken.
+  /// An access message that waits for the update lock, or behind another one that does.
   struct Deferred {
     am::Endpoint* from;
     wire::AccessHeader header;
@@ -198,10 +205,10 @@ class Window final : public handle::Object {
   int poll_until(Target& target, Condition condition) noexcept;
   [[nodiscard]] bool has_failed(int rank) noexcept;
   [[nodiscard]] bool is_access_lock_lost(const Target& target) noexcept;
-  /// What this process itself claims of the target's lock.
+  /// The claim of this process on the target's passive-target lock.
   [[nodiscard]] Claim& own_claim(const Target& target) const noexcept { return target.claims[place_]; }
 
-  // service.cpp: what peers ask of this process
+  // service.cpp: messages of peers
   [[nodiscard]] bool owns(std::uint64_t address, std::uint64_t size) const noexcept;
   bool on_lock(int rank, bool exclusive) noexcept;
   bool on_unlock(int rank, bool exclusive) noexcept;
@@ -216,51 +223,51 @@ class Window final : public handle::Object {
   int carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
                 std::uint64_t reply_room);
   bool serve_deferred() noexcept;
-  /// Whether the accesses of all that the window is exposed to are over, or one of these processes is gone.
+  // synchronisation.cpp: whether all ranks of the exposure epoch have called MPI_Win_complete; whether one has failed.
   [[nodiscard]] bool all_completed() const noexcept;
   [[nodiscard]] bool lost_an_origin() const noexcept;
 
   Windows& windows_;
-  comm::Communicators& communicators_;  // which own comm_
-  comm::Communicator& comm_;
+  comm::Communicators& communicators_;
+  comm::Communicator& comm_;  // of this window; the destructor frees it
   const Flavor flavor_;
   std::unique_ptr<Target[]> targets_;
 
-  // Our own memory and what guards it
+  // The memory of this process and its locks
   HostMemory host_memory_;
-  std::unique_ptr<Control> private_control_;  // when no memory is shared
-  Claim private_claim_{0};                    // to it
-  std::vector<int> here_;                     // ranks that share our Control; all of this host, or this process
-  std::size_t place_ = 0;                     // of this process among them
-  std::byte* allocated_ = nullptr;            // from the process's pool
-  std::optional<am::Region> registration_;
-  std::vector<Attached> attached_;           // dynamic windows
-  AttachedTable* attached_table_ = nullptr;  // where this host's others read of it; null when nothing is shared
+  std::unique_ptr<Control> private_control_;  // if no memory is shared
+  Claim private_claim_{0};                    // on private_control_->access
+  std::vector<int> here_;                     // ranks that share the Control: all of this host, or only this process
+  std::size_t place_ = 0;                     // index of this process in here_
+  std::byte* allocated_ = nullptr;            // window memory from the process's pool; the destructor frees it
+  std::optional<am::Region> registration_;    // of the window memory, if peers need one
+  std::vector<Attached> attached_;            // dynamic windows
+  AttachedTable* attached_table_ = nullptr;   // publishes attached_ to the ranks of this host; null if not shared
 
   // Epochs of this process
-  std::atomic<bool> fence_open_{false};
-  std::atomic<bool> fence_used_{false};  // since the last fence there was an access
-  std::atomic<bool> access_open_{false};
-  std::atomic<int> locks_{0};              // by MPI_Win_lock
-  std::atomic<std::uint32_t> flushes_{0};  // one lost between two threads does no harm
-  bool exposure_open_ = false;
-  bool locks_all_ = false;
-  std::mutex first_access_;  // by several threads, to a target that MPI_Win_lock_all has not locked yet
-  std::vector<int> start_group_;
-  std::vector<int> exposed_to_;                // ranks
-  std::atomic<std::uint32_t> completions_{0};  // of those the window is exposed to
+  std::atomic<bool> fence_open_{false};        // between two fences
+  std::atomic<bool> fence_used_{false};        // an access since the last fence used its epoch
+  std::atomic<bool> access_open_{false};       // between MPI_Win_start and MPI_Win_complete
+  std::atomic<int> locks_{0};                  // ranks locked by MPI_Win_lock
+  std::atomic<std::uint32_t> flushes_{0};      // calls of flush(); two threads may lose one, which is harmless
+  bool exposure_open_ = false;                 // between MPI_Win_post and MPI_Win_wait
+  bool locks_all_ = false;                     // between MPI_Win_lock_all and MPI_Win_unlock_all
+  std::mutex first_access_;                    // held by lock_at_first_access() while it locks a target
+  std::vector<int> start_group_;               // ranks of MPI_Win_start
+  std::vector<int> exposed_to_;                // ranks of MPI_Win_post
+  std::atomic<std::uint32_t> completions_{0};  // kComplete signals that MPI_Win_wait has not consumed
 
   // Service
   struct Retry : p2p::Stalled {
     Window* window = nullptr;
-    bool stalled = false;  // progress tries again
+    bool stalled = false;  // in the engine's list; the engine will call resume()
   };
-  Retry grant_again_;
-  std::deque<Waiting> waiting_;
-  int granted_ = 0;  // locks of our memory that ranks of other hosts hold
-  Retry serve_again_;
-  std::deque<Deferred> deferred_;
-  std::vector<std::byte> fetched_;  // by serve(); keeps its capacity
+  Retry grant_again_;               // calls grant_waiting()
+  std::deque<Waiting> waiting_;     // in the order of the requests
+  int granted_ = 0;                 // ranks on whose behalf this process holds its own passive-target lock
+  Retry serve_again_;               // calls serve_deferred()
+  std::deque<Deferred> deferred_;   // in the order of arrival
+  std::vector<std::byte> fetched_;  // the data of the next answer; keeps its capacity
 };
 
 }  // namespace mpi_shim::rma

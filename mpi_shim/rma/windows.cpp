@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers send to windows: each message is checked before anything is done with it.
+// Handlers of the messages of peers for windows.  Each message is checked before it has an effect.
 #include "mpi_shim/rma/windows.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace mpi_shim::rma {
 namespace {
 
-/// Bytes of a description; more would fill a transport's queue, and no program needs it.
+/// Limit for the bytes of a description: a longer one would fill a transport's queue.
 constexpr std::uint64_t kMostDescription = 8 << 20;
 
 }  // namespace
@@ -41,7 +41,7 @@ Windows::~Windows() {
 }
 
 void Windows::want_helper() {
-  const am::Lock::Guard guard{engine_.lock()};  // threads may make windows at the same time
+  const am::Lock::Guard guard{engine_.lock()};  // several threads may create windows at the same time
   if (may_help_ && helper_ == nullptr) helper_ = std::make_unique<ProgressHelper>(engine_);
 }
 
@@ -161,7 +161,7 @@ Result<std::uint32_t> Windows::describe_type(p2p::Peer& peer, const datatype::Da
   }
   types.next = (slot + 1) % wire::kTypeSlots;
   types.sent[slot].type =
-      datatype::DatatypeRef::share(const_cast<datatype::Datatype&>(type));  // only the count changes
+      datatype::DatatypeRef::share(const_cast<datatype::Datatype&>(type));  // only the reference count changes
   types.sent[slot].users = 1;
   return slot;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/windows.hpp — all windows of this process on one VCI: finds the one that a peer's message names, knows
-// the accesses in flight and the datatypes that peers and this process have described to each other. Owned by its VCI.
-// Threads: under the Context's lock.
+// mpi_shim/rma/windows.hpp — all windows of this process on one VCI.  It dispatches the messages of peers to their
+// windows, and holds the accesses in flight and the datatypes that peers and this process have described to each other.
+// Owned by its VCI; borrows the engine and the windows.  Threads: under the Context's lock, unless a function says
+// that it takes the lock.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -26,8 +27,9 @@ class Window;
 
 class Windows {
  public:
-  /// Takes the tags of wire.hpp.  `helper`: a thread may progress, the Context is open for several.  Errors:
-  /// limit_reached (another one has them).
+  /// Sets the handlers of the tags of wire.hpp; the destructor clears them.  `helper`: want_helper() may start a
+  /// thread, since the Context is open at thread level `multiple`.  Errors: limit_reached (a tag has a handler
+  /// already).
   static Result<std::unique_ptr<Windows>> open(p2p::Engine& engine, const Config& config, bool helper);
   ~Windows();
   Windows(const Windows&) = delete;
@@ -37,68 +39,71 @@ class Windows {
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
-  /// There is a window whose accesses may need this process: starts the thread that helps, if there is to be one.
+  /// Starts the ProgressHelper, unless it runs already or open() has not allowed it.  Takes the lock.
   void want_helper();
-  /// Before MPI ends.
+  /// Ends the ProgressHelper, in MPI_Finalize.  Requires: the lock is not held, since the thread may need it.
   void end_helper() noexcept { helper_.reset(); }
 
-  /// From here on, peers' messages for the window are served.
+  /// Between add() and remove(), messages of peers for the window are handled.  Both take the lock.
   void add(Window& window);
   void remove(Window& window) noexcept;
 
   Transfer& new_transfer() { return transfers_.take(*this); }
   MessageAccess& new_message_access() { return message_accesses_.take(*this); }
 
-  /// Whether a put or get that this process has started is in flight; under the Context's lock.
+  /// Whether a put or get of the transport that this process has started is in flight.
   [[nodiscard]] bool is_transferring() const {
     return transfers_.any([](const Transfer& transfer) { return transfer.active() && !transfer.done(); });
   }
 
-  /// Ends everything in flight with a process that is gone.
+  /// Ends all message accesses to a failed peer with MPI_ERR_PROC_ABORTED, and marks it as failed in all windows.
   void peer_failed(p2p::Peer& peer) noexcept;
 
  private:
   friend class Transfer;
   friend class MessageAccess;
 
-  /// Datatypes of one peer: those described to it and those that it has described.
+  /// The datatypes that this process has described to one peer (sent), and those that the peer has described
+  /// (received).
   struct Types {
     struct Described {
       datatype::DatatypeRef type;
-      std::uint32_t users = 0;  // accesses that still name the slot
+      std::uint32_t users = 0;  // accesses that are not complete and name the slot
     };
     struct Received {
       datatype::DatatypeRef type;
-      std::vector<std::byte> bytes;  // of a description that is not complete
+      std::vector<std::byte> bytes;  // the parts received so far of an incomplete description
     };
     std::array<Described, wire::kTypeSlots> sent;
     std::array<Received, wire::kTypeSlots> received;
-    std::uint32_t next = 0;
+    std::uint32_t next = 0;  // the slot of `sent` at which the search for an unused one begins
   };
 
   Windows(p2p::Engine& engine, const Config& config, bool helper) noexcept
       : engine_(engine), config_(config), may_help_(helper) {}
   Result<void> install();
 
-  /// The slot under which the peer knows `type`, describing it first if need be; counted as used until release_type().
-  /// Errors: busy (all slots are in use), limit_reached (the description is too long).
+  /// The slot under which the peer knows `type`; sends the description first if the peer does not know the type.  The
+  /// slot keeps the type until release_type(). Errors: busy (all slots are in use), limit_reached (the description is
+  /// too long), those of sending.
   Result<std::uint32_t> describe_type(p2p::Peer& peer, const datatype::Datatype& type);
   void release_type(p2p::Peer& peer, std::uint32_t slot) noexcept;
 
-  /// The window and, checked, that the message's sender is its rank `rank`.
+  /// The window with this number; null if there is none, or if the sender of the message is not its rank `rank`.
   Window* find(const btl::Delivery& delivery, std::uint32_t window, std::int32_t rank) noexcept;
   void on_signal(btl::Delivery& delivery) noexcept;
   void on_lock(btl::Delivery& delivery) noexcept;
   void on_type(btl::Delivery& delivery) noexcept;
   void on_access(btl::Delivery& delivery) noexcept;
   void on_access_reply(btl::Delivery& delivery) noexcept;
+  /// Logs that a message is dropped.
   static void refuse(const btl::Delivery& delivery, const char* why) noexcept;
 
   p2p::Engine& engine_;
   const Config config_;
   const bool may_help_;
   std::unique_ptr<ProgressHelper> helper_;
-  std::vector<Window*> windows_;  // by number
+  std::vector<Window*> windows_;  // by number; null if there is no such window
   ObjectPool<Transfer, Windows> transfers_;
   ObjectPool<MessageAccess, Windows> message_accesses_;
   p2p::TransferTable<MessageAccess> under_way_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/wire.hpp — every byte that two MPI processes exchange for windows, besides puts and gets of the
-// transports.  Same-architecture peers only: fields are in host order.  `window` is the number of the window's
-// communicator, `rank` the sender's there; ids name something of the process that made the id.
+// mpi_shim/rma/wire.hpp — the formats of all active messages between processes for windows.  Fields are in host byte
+// order: both processes must have the same architecture.  In all messages `window` is the id of the window's
+// communicator, `rank` the rank of the sender in it, and `id` the number that the origin has given to an access.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -13,14 +13,14 @@ namespace mpi_shim::rma::wire {
 inline constexpr Tag kFirst = kMpiTags.first + 0x20;
 inline constexpr Tag kPost = kFirst;             ///< Signal: the sender has exposed its memory to the receiver
 inline constexpr Tag kComplete = kFirst + 1;     ///< Signal: the sender's accesses to the receiver are over
-inline constexpr Tag kLock = kFirst + 2;         ///< LockRequest: answered by Granted or Refused, some time
-inline constexpr Tag kGranted = kFirst + 3;      ///< Signal
-inline constexpr Tag kUnlock = kFirst + 4;       ///< LockRequest: gives back what was granted; answered by Unlocked
-inline constexpr Tag kUnlocked = kFirst + 5;     ///< Signal
-inline constexpr Tag kType = kFirst + 6;         ///< TypeHeader, part of a description
-inline constexpr Tag kAccess = kFirst + 7;       ///< AccessHeader, data; answered by AccessReply
-inline constexpr Tag kAccessReply = kFirst + 8;  ///< AccessReply, data
-inline constexpr Tag kRefused = kFirst + 9;      ///< Signal: a process died with the lock
+inline constexpr Tag kLock = kFirst + 2;         ///< LockRequest: answered later by kGranted or kRefused
+inline constexpr Tag kGranted = kFirst + 3;      ///< Signal: answers kLock; the receiver of the Signal has the lock
+inline constexpr Tag kUnlock = kFirst + 4;       ///< LockRequest: releases a granted lock; answered by kUnlocked
+inline constexpr Tag kUnlocked = kFirst + 5;     ///< Signal: answers kUnlock
+inline constexpr Tag kType = kFirst + 6;         ///< TypeHeader, then a part of a description
+inline constexpr Tag kAccess = kFirst + 7;       ///< AccessHeader, then data; answered by kAccessReply
+inline constexpr Tag kAccessReply = kFirst + 8;  ///< AccessReply, then data
+inline constexpr Tag kRefused = kFirst + 9;      ///< Signal: answers kLock; a process failed while it held the lock
 inline constexpr Tag kLast = kRefused;
 
 struct Signal {
@@ -35,7 +35,7 @@ struct LockRequest {
   std::uint32_t reserved;
 };
 
-/// Part of the description of a datatype (datatype/construction/description.hpp) that accesses will name by `slot`.
+/// Part of the description of a datatype (datatype/construction/description.hpp).  Later accesses name it by `slot`.
 struct TypeHeader {
   std::uint32_t slot;
   std::uint32_t reserved;
@@ -49,27 +49,28 @@ enum class Action : std::uint8_t {
   compare_swap,  ///< data: the new value, then the one to compare with
 };
 
-/// One piece of an access to the receiver's memory; pieces of one access come in order.
+/// One piece of an access to the receiver's memory; the pieces of one access arrive in order.
 struct AccessHeader {
   std::uint32_t window;
   std::int32_t rank;
   std::uint64_t id;
   std::int64_t displacement;  ///< bytes from the window's base; in a dynamic window the address
-  std::uint64_t count;        ///< instances of the datatype
-  std::uint64_t offset;       ///< of this piece in the packed data of all of them
-  std::uint64_t bytes;        ///< of this piece
+  std::uint64_t count;        ///< instances of the datatype, in the whole access
+  std::uint64_t offset;       ///< of this piece in the packed data of the whole access, in bytes
+  std::uint64_t bytes;        ///< of the target's memory that this piece covers
   std::uint32_t type;         ///< handle of a predefined datatype, or kTypeSlot + slot
   Action action;
   std::uint8_t op;       ///< op::OpKind of an update
-  std::uint8_t stores;   ///< not 0: `bytes` of data follow
-  std::uint8_t fetches;  ///< not 0: the reply brings what was there before
+  std::uint8_t stores;   ///< not 0: `bytes` of data follow; for compare_swap 2 * bytes
+  std::uint8_t fetches;  ///< not 0: the reply carries the bytes as they were before
 };
 static_assert(sizeof(AccessHeader) == 56, "layout v1");
 
-inline constexpr std::uint32_t kTypeSlot = 0x400;  ///< above every predefined handle
-inline constexpr std::uint32_t kTypeSlots = 64;    ///< descriptions that a process keeps of each peer
+inline constexpr std::uint32_t kTypeSlot = 0x400;  ///< greater than every predefined handle
+inline constexpr std::uint32_t kTypeSlots = 64;    ///< descriptions of one peer that a process keeps at a time
 
-/// Answers one piece.  When it fetched, its bytes as they were before follow.
+/// Answers one piece; `id`, `offset` and `bytes` are those of its AccessHeader.  If the piece fetches and `error` is
+/// MPI_SUCCESS, `bytes` of data follow.
 struct AccessReply {
   std::uint64_t id;
   std::uint64_t offset;

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, kTiers> kTierNames = {"first programs", "
                                                              "one-sided, derived types", "the rest of the standard",
                                                              "large counts, MPI_T, files, Fortran"};
 
-/// The parameter list; only the parameter called `named` keeps its name unless `all_names`.
+/// The parameter list as text.  Without `all_names`, only the parameter `named` keeps its name.
 std::string parameters(const Function& function, bool all_names, std::string_view named = {}) {
   if (function.parameters.empty()) return "void";
   std::string list;
@@ -27,7 +27,7 @@ std::string parameters(const Function& function, bool all_names, std::string_vie
   return list;
 }
 
-/// The parameter whose error handler a function's errors go to; empty when it names no such object by value.
+/// The name of the first parameter that is an object with an error handler; empty if the function has none.
 std::string scope_parameter(const Function& function) {
   for (const Parameter& parameter : function.parameters) {
     for (const std::string_view type : {"MPI_Comm", "MPI_Win", "MPI_File", "MPI_Session"}) {
@@ -37,6 +37,7 @@ std::string scope_parameter(const Function& function) {
   return {};
 }
 
+/// The definition of an entry point that raises an "unsupported" error.
 std::string refusal(const Function& function) {
   const std::string quoted = "\"MPI_" + function.name + '"';
   std::string named;
@@ -117,7 +118,7 @@ std::string emit_export_map(const Table& table) {
     }
   }
   out << "    MPIX_Query_cuda_support;\n";              // mpi-ext.h
-  out << "    opal_config_groups;\n  local: *;\n};\n";  // what opal-info asks libraries for
+  out << "    opal_config_groups;\n  local: *;\n};\n";  // opal-info reads the configuration groups of libraries with it
   return out.str();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/abi/generator/emit.hpp — the files made from the function table.  Pure functions from a table to a text.
+// mpi_shim/abi/generator/emit.hpp — the texts of the files that are generated from functions.def (table.hpp).
+// Threads: pure functions.
 #pragma once
 #include <string>
 
@@ -16,19 +17,21 @@ std::string emit_parameters(const Table& table);
 /// The linker's version script: exactly the MPI_ and PMPI_ names are exported.
 std::string emit_export_map(const Table& table);
 
-/// A C++ file with an entry point that refuses by name for each function the table does not mark as implemented.
+/// A C++ file with one entry point for each function that the table does not mark as implemented.  Most of these entry
+/// points raise an error that names the function.
 std::string emit_refusals(const Table& table);
 
-/// A C++ file with the entry points of Fortran programs (mpi_send_) that can be made by rule from the C functions.
+/// A C++ file with the Fortran entry points (mpi_send_) whose arguments are all converted by rule.  The other entry
+/// points are written by hand (mpi_shim/fortran/).
 std::string emit_fortran_entries(const Table& table);
 
-/// The interfaces of the procedures in Fortran's module mpi.
+/// The interface block of Fortran's module mpi.
 std::string emit_fortran_interfaces(const Table& table);
 
-/// mpif.h from the text of mpi.h.
+/// mpif.h, from `header`: the text of mpi.h.
 std::string emit_fortran_constants(std::istream& header);
 
-/// docs/mpi-coverage.md.
+/// docs/mpi-coverage.md: which functions are implemented.
 std::string emit_coverage(const Table& table);
 
 }  // namespace opal::mpi::abi

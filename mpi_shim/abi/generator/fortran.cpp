@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry points of Fortran programs (mpi_send_), as gfortran calls them, and the interfaces of the module mpi, both from
-// the table of functions.  A function with an argument that has no rule of conversion is left out.
+// Generates the Fortran entry points (mpi_send_), as gfortran calls them, and the interfaces of the module mpi from the
+// function table.  A function with an argument for which there is no conversion rule gets no entry point.
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 9> kHandles = {"MPI_Comm",  "MPI_Datatype
 constexpr std::array<std::string_view, 8> kChanging = {"Wait",  "Test",   "Start",       "Cancel",
                                                        "Mrecv", "Imrecv", "Type_commit", "Comm_disconnect"};
 
-/// One argument: how it is declared, and what the C function is given.
+/// One argument: its declaration in the entry point, and the expression that is passed to the C function.
 struct Argument {
   std::string declaration;
   std::string value;
@@ -98,7 +98,7 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
   }
   if (plain.ends_with("*") && among(kHandles, plain.substr(0, plain.size() - 1))) {
     const bool changes = among(kChanging, function.name) || function.name.ends_with("_free");
-    // Of MPI_Imrecv the message is in and out, the request only out.
+    // In MPI_Imrecv the message is input and output, the request only output.
     const bool request_of_imrecv = function.name == "Imrecv" && plain == "MPI_Request*";
     return {"MPI_Fint* " + name, braced((changes && !request_of_imrecv ? "InOut<" : "Out<") +
                                             std::string(plain.substr(0, plain.size() - 1)) + '>',

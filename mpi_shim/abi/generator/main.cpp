@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs while building: makes one of the files that come from functions.def.
+// Program of the build: generates one of the files that are made from functions.def.
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -29,7 +29,7 @@ std::ifstream open_for_reading(const std::string& path) {
   return in;
 }
 
-/// Leaves the file and its time alone when nothing changed, so that nothing is built again for it.
+/// Writes the file only if its text changes, so that its modification time does not cause a rebuild.
 void write_if_different(const std::string& path, const std::string& text) {
   if (std::ifstream in(path); in) {
     std::ostringstream old;

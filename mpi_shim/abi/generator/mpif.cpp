@@ -10,8 +10,9 @@
 namespace opal::mpi::abi {
 namespace {
 
-/// What is no numeric macro in mpi.h.  The library recognises MPI_BOTTOM and the other COMMON variables by their
-/// address (fortran/convert.hpp).  The functions are those that return a value and the predefined attribute callbacks.
+/// The part of mpif.h that does not come from numeric macros of mpi.h.  The library recognises MPI_BOTTOM and the other
+/// COMMON variables by their address (fortran/convert.hpp).  The functions are those that return a value and the
+/// predefined attribute callbacks.
 constexpr std::string_view kFixedPart = R"(      INTEGER MPI_STATUS_SIZE, MPI_SOURCE, MPI_TAG, MPI_ERROR
       PARAMETER (MPI_STATUS_SIZE=8)
       PARAMETER (MPI_SOURCE=1, MPI_TAG=2, MPI_ERROR=3)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Alltoall, Alltoallv, Alltoallw, and the collectives of neighbourhoods.
+// MPI_Alltoall, Alltoallv, Alltoallw, and the neighbourhood collectives.
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
 
 #include "mpi_shim/api/coll/blocks.hpp"
@@ -8,9 +8,9 @@
 namespace mpi_shim::api {
 namespace {
 
-// The processes that an exchange is with.
-enum class All { even, uneven };  ///< all of the communicator; `even`: all blocks have the same size
-struct Neighbourhood {};          ///< the neighbours of its topology
+// Selects the partners of exchange().
+enum class All { even, uneven };  ///< all ranks of the communicator; even: all blocks have the same size
+struct Neighbourhood {};          ///< the neighbours in the communicator's topology
 
 template <class MakeOut, class MakeIn>
 int exchange(const Form& form, const void* sendbuf, const void* /*recvbuf*/, MPI_Comm comm, All with,
@@ -79,7 +79,7 @@ int alltoallw(const Form& form, const void* sendbuf, const Count* sendcounts, co
                   typed_blocks(recvbuf, recvcounts, rdispls, recvtypes));
 }
 
-/// The same block for every neighbour.
+/// As even_blocks(), but the block is the same for every neighbour (MPI_Neighbor_allgather).
 auto repeated(const void* base, MPI_Count count, MPI_Datatype datatype) {
   return [=](Call& call, int number) {
     return coll::Blocks(static_cast<std::size_t>(number), call.buffer(base, count, datatype));

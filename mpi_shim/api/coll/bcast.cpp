@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Barrier and MPI_Bcast.
+// MPI_Barrier and MPI_Bcast, in their blocking, non-blocking and persistent forms.
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/api/coll/collective.hpp"
 

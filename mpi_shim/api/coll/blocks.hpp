@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/api/coll/blocks.hpp — the arguments of gathers, scatters and alltoalls as one buffer per rank or neighbour,
-// checked: `number` buffers.
+// mpi_shim/api/coll/blocks.hpp — the buffer arguments of gathers, scatters and alltoalls as a list of blocks, one per
+// rank or neighbour.  even_blocks(), listed_blocks() and typed_blocks() return a function (Call&, int number) that
+// checks the arguments and makes the `number` blocks.  It borrows the arrays.  After call.failed() the list is
+// unusable.
 #pragma once
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/coll/schedule.hpp"
 
 namespace mpi_shim::api {
 
-/// `count` elements for each rank, one rank after the other.
+/// Each block has `count` elements; the blocks follow each other in memory in the order of the ranks.
 inline auto even_blocks(const void* base, MPI_Count count, MPI_Datatype datatype) {
   return [=](Call& call, int number) {
     coll::Blocks blocks;
@@ -21,7 +23,7 @@ inline auto even_blocks(const void* base, MPI_Count count, MPI_Datatype datatype
   };
 }
 
-/// counts[rank] elements of type_of(rank), `displacements[rank]` times `unit` bytes from `base`.
+/// Block `rank` has counts[rank] elements of type_of(rank) and begins displacements[rank] * unit bytes behind `base`.
 template <class Count, class Displacement, class TypeOf>
 coll::Blocks placed_blocks(Call& call, int number, const void* base, const Count* counts,
                            const Displacement* displacements, MPI_Aint unit, TypeOf&& type_of) {
@@ -39,7 +41,7 @@ coll::Blocks placed_blocks(Call& call, int number, const void* base, const Count
   return blocks;
 }
 
-/// counts[rank] elements for each rank, `displacements[rank]` extents from `base`.
+/// Block `rank` has counts[rank] elements and begins displacements[rank] extents of the datatype behind `base`.
 template <class Count, class Displacement>
 auto listed_blocks(const void* base, const Count* counts, const Displacement* displacements, MPI_Datatype datatype) {
   return [=](Call& call, int number) {
@@ -49,7 +51,7 @@ auto listed_blocks(const void* base, const Count* counts, const Displacement* di
   };
 }
 
-/// counts[rank] elements of datatypes[rank], `displacements[rank]` bytes from `base`.
+/// Block `rank` has counts[rank] elements of datatypes[rank] and begins displacements[rank] bytes behind `base`.
 template <class Count, class Displacement>
 auto typed_blocks(const void* base, const Count* counts, const Displacement* displacements,
                   const MPI_Datatype* datatypes) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/api/coll/collective.hpp — the six forms of a collective function (blocking, non-blocking, persistent; counts
-// of int and of MPI_Count) out of one implementation.
+// mpi_shim/api/coll/collective.hpp — defines the six forms of a collective function (blocking, non-blocking,
+// persistent; counts of int and of MPI_Count) from one implementation.
 //   int bcast(const Form& form, void* buffer, MPI_Count count, ..., MPI_Comm comm) {
 //     Call call{form.function};  ... checks ...
 //     return form.run(call, *communicator, [&](coll::Schedule& schedule) { ... });
 //   }
-//   OPAL_MPI_COLLECTIVE(Bcast, bcast, bcast)      // MPI_Bcast, MPI_Ibcast, ... by the function bcast()
+//   OPAL_MPI_COLLECTIVE(Bcast, bcast, bcast)      // MPI_Bcast, MPI_Ibcast, ... call the function bcast()
 #pragma once
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
@@ -16,27 +16,28 @@
 
 namespace mpi_shim::api {
 
-/// An intercommunicator's sides, for its collectives.
+/// The local and the remote group of an intercommunicator, for its collectives.
 inline coll::TwoSides sides_of(const comm::Communicator& comm) { return {comm.own_side(), comm.other_side()}; }
 
 /// This process's part in a collective with a root.
 struct RootPart {
-  bool is_root;     ///< has the root's arguments
-  bool takes_part;  ///< false with MPI_PROC_NULL: no argument but root and comm counts
+  bool is_root;     ///< this process is the root: the arguments of the root are significant
+  bool takes_part;  ///< false for root MPI_PROC_NULL: only the arguments root and comm are significant
 
   RootPart(const comm::Communicator& comm, int root) noexcept
       : is_root(comm.is_inter() ? root == MPI_ROOT : root == comm.rank()), takes_part(root != MPI_PROC_NULL) {}
 };
 
-/// Which form was called.
+/// The form of the function that the application called, with the arguments that only this form has.
 struct Form {
   enum class Kind { blocking, nonblocking, persistent };
   const char* function;
   Kind kind = Kind::blocking;
   MPI_Request* request = nullptr;
-  MPI_Info info = MPI_INFO_NULL;  ///< hints of a persistent one, of which none is known
+  MPI_Info info = MPI_INFO_NULL;  ///< persistent form: hints; the handle is checked, all hints are ignored
 
-  /// As run() below; a blocking one has `share(HostTeam&)` do it in shared memory, where there is a team and it can.
+  /// As run() below, but the blocking form first calls `share(HostTeam&)` if the communicator has a host team.  If
+  /// the returned Outcome has a value, share() has done the collective; else run() below does it by messages.
   template <class Share, class Build>
   int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build) const {
     if (kind == Kind::blocking) {
@@ -47,7 +48,9 @@ struct Form {
     return run(call, comm, build);
   }
 
-  /// Has `build(Schedule&)` write down what this process does, and runs it, starts it, or hands it out.
+  /// Calls `build(Schedule&)`, which adds the steps of this process.  The blocking form executes the schedule; the
+  /// others store its request in *request, and the non-blocking one starts it.  Returns the return value of the MPI
+  /// function.
   template <class Build>
   int run(Call& call, comm::Communicator& comm, Build&& build) const {
     if (kind == Kind::blocking) return call.finish(coll::run(comm, build));

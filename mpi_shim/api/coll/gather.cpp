@@ -10,7 +10,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// A rank's own block; nothing where MPI_IN_PLACE says that it is in its place already.
+/// The block of this process; empty if the argument is MPI_IN_PLACE.  An error if that is not allowed.
 std::optional<p2p::Buffer> own_block(Call& call, const void* buffer, MPI_Count count, MPI_Datatype datatype,
                                      bool may_be_in_place) {
   if (buffer == MPI_IN_PLACE) {
@@ -20,15 +20,15 @@ std::optional<p2p::Buffer> own_block(Call& call, const void* buffer, MPI_Count c
   return call.buffer(buffer, count, datatype);
 }
 
-// `build` and `share` below are the two ways of an operation: by messages, and through memory of the host.
+// Below, `build` implements the collective by messages and `share` in shared memory of the host team.
 
-/// What Form::run wants: the team's operation with these arguments.
+/// The argument `share` of Form::run(): calls the member function `share` of the team with these arguments.
 template <class Share, class... Arguments>
 auto sharing(Share share, const Arguments&... arguments) {
   return [share, &arguments...](coll::HostTeam& team) { return (team.*share)(arguments...); };
 }
 
-/// A gather or scatter with a root, which has blocks for all; `buf` is this process's own.
+/// A gather or scatter with a root.  `buf`: the block of this process; make_blocks: the blocks at the root.
 template <class Build, class BuildInter, class Share, class MakeBlocks>
 int rooted(const Form& form, const void* buf, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm handle,
            Build build, BuildInter build_inter, Share share, MakeBlocks&& make_blocks) {

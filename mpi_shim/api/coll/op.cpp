@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduction operations as objects, and reductions without communication.
+// MPI_Op_create, _free and queries; MPI_Reduce_local.
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/coll/on_host.hpp"
@@ -15,7 +15,7 @@ int create(const char* name, Function* function, int commute, MPI_Op* op) {
   if (call.failed()) return call.error();
   auto made = handle::create<op::Op>(function, commute != 0);
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  *op = handle::to_handle<MPI_Op>(*made->detach());  // the program's reference
+  *op = handle::to_handle<MPI_Op>(*made->detach());  // the application's reference
   return MPI_SUCCESS;
 }
 

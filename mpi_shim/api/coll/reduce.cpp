@@ -35,7 +35,7 @@ int reduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count
   });
 }
 
-/// The arguments that MPI_Allreduce, MPI_Scan and MPI_Exscan have in common.
+/// The checked arguments that MPI_Allreduce, MPI_Scan and MPI_Exscan have in common.
 struct Everywhere {
   p2p::Buffer in;
   p2p::Buffer out;
@@ -78,7 +78,7 @@ int scan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, 
   });
 }
 
-/// `count_of(rank)` elements go to each rank.
+/// MPI_Reduce_scatter and _block; `count_of(rank)`: the number of result elements for a rank.
 template <class CountOf>
 int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& count_of, MPI_Datatype datatype,
               MPI_Op handle, MPI_Comm comm) {

@@ -9,7 +9,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The grid of a communicator that has one.
+/// The grid of the communicator; an error if it has no Cartesian topology.
 const comm::Cartesian* grid_of(Call& call, const comm::Communicator* communicator) {
   return call.topology<comm::Cartesian>(communicator, "cartesian");
 }
@@ -18,7 +18,7 @@ std::size_t count_of(const comm::Cartesian& grid, int maxdims) {
   return static_cast<std::size_t>(std::min(maxdims, grid.dimensions()));
 }
 
-/// The grid that the arguments describe; it must fit into the communicator.
+/// The grid that the arguments describe; an error if the communicator has too few ranks.
 comm::Cartesian described(Call& call, const comm::Communicator* communicator, int ndims, const int dims[],
                           const int periods[]) {
   comm::Cartesian grid;
@@ -62,7 +62,7 @@ OPAL_MPI_FUNCTION(int, Cart_create,
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_cart, "comm_cart");
   if (call.failed()) return call.error();
-  *comm_cart = MPI_COMM_NULL;  // also if the program goes on after an error
+  *comm_cart = MPI_COMM_NULL;  // the value after an error
   comm::Cartesian grid = described(call, parent, ndims, dims, periods);
   if (call.failed()) return call.error();
   const int color = parent->rank() < grid.points() ? 0 : MPI_UNDEFINED;
@@ -160,7 +160,7 @@ OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Co
   call.pointer(newcomm, "newcomm");
   if (!call.failed() && grid->dimensions() > 0) call.pointer(remain_dims, "remain_dims");
   if (call.failed()) return call.error();
-  // Those with the same coordinates in the dimensions that are left out stay together.
+  // The color: ranks with equal coordinates in the dropped dimensions form one new communicator.
   std::vector<int> here(grid->dims.size());
   grid->coordinates_of(parent->rank(), here);
   comm::Cartesian rest;

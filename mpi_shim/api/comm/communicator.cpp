@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators: asking, creating, freeing, naming.
+// Communicators: queries, creation, freeing.
 #include <algorithm>
 #include <functional>
 
@@ -26,7 +26,7 @@ int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   call.info(info);
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
-  *newcomm = MPI_COMM_NULL;  // what it stays if a copy callback refuses
+  *newcomm = MPI_COMM_NULL;  // the value after an error of a copy callback
   return hand_out(call, duplicate(call.process().communicators(), *parent), newcomm);
 }
 
@@ -46,7 +46,7 @@ int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, 
   return MPI_SUCCESS;
 }
 
-/// Whether a guided split asks for the one resource that is known here.
+/// Whether a guided split names mpi_shared_memory, the only resource type that the library knows.
 bool names_shared_memory(int split_type, MPI_Info info) {
   if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) return false;
   const auto* const hints = handle::find<info::Info>(info);
@@ -54,7 +54,7 @@ bool names_shared_memory(int split_type, MPI_Info info) {
   return type != nullptr && *type == "mpi_shared_memory";
 }
 
-/// The members must be of the communicator's own side.
+/// Checks that all members belong to the local group of the communicator.
 void check_subset(Call& call, const comm::Communicator& comm, const comm::Group& members) {
   for (const int process : members.processes()) {
     if (comm.group()->rank_of(process) != MPI_UNDEFINED) continue;
@@ -63,12 +63,12 @@ void check_subset(Call& call, const comm::Communicator& comm, const comm::Group&
   }
 }
 
-/// Whether a message or a collective that was started on the communicator is not done.
+/// Whether a message or a collective on the communicator is not complete.
 bool is_pending(comm::Communicator& comm) {
   return comm.engine().has_pending(comm.user()) || comm.vci().scheduler().has_pending(comm);
 }
 
-/// `wait`: first until everything that was started on it is over.
+/// MPI_Comm_free, and with `wait` MPI_Comm_disconnect, which first waits for pending communication of all ranks.
 int release(const char* function, MPI_Comm* comm, bool wait) {
   Call call{function};
   comm::Communicator* const communicator = call.comm(call.at(comm, "comm"));
@@ -104,7 +104,7 @@ OPAL_MPI_FUNCTION(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
 OPAL_MPI_FUNCTION(int, Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
   return idup("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request);
 }
-// Hints may be ignored, and all are: MPI_Comm_get_info then rightly reports none.
+// The library ignores all hints of communicators, so MPI_Comm_get_info reports none.
 OPAL_MPI_FUNCTION(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
   Call call{"MPI_Comm_set_info"};
   call.comm(comm);
@@ -136,12 +136,12 @@ OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key,
   call.info(info);
   int color = MPI_UNDEFINED;
   if (split_type == MPI_COMM_TYPE_SHARED || (!call.failed() && names_shared_memory(split_type, info))) {
-    // The ranks of one host: named by the first of them.
+    // The color is the first process of the job on this host.
     if (!call.failed()) color = static_cast<int>(call.process().job().client().local_peers().front());
   } else if (split_type != MPI_UNDEFINED && split_type != MPI_COMM_TYPE_HW_GUIDED &&
              split_type != MPI_COMM_TYPE_HW_UNGUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) {
     call.fail(MPI_ERR_ARG, "argument split_type is none of MPI_COMM_TYPE_*");
-  }  // The guided types may answer MPI_COMM_NULL: no resource of that name divides the processes.
+  }  // guided and unguided types: the result is MPI_COMM_NULL, since the library knows no other resource
   if (call.failed()) return call.error();
   return hand_out(call, split(call.process().communicators(), *parent, color, key), newcomm);
 }
@@ -182,7 +182,7 @@ OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* resul
   } else {
     int groups = first->group()->compare(*second->group());
     if (first->is_inter()) {
-      // Both pairs of groups must be alike; the values grow with the difference.
+      // The result is the worse of the two comparisons: IDENT < SIMILAR < UNEQUAL.
       groups = std::max(groups, first->sides().other->compare(*second->sides().other));
     }
     *result = groups == MPI_IDENT ? MPI_CONGRUENT : groups;

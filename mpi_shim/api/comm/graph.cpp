@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph topologies, known as a whole (MPI_Graph_*) or in parts (MPI_Dist_graph_*).
+// Graph topologies: each process gives the whole graph (MPI_Graph_*) or a part of it (MPI_Dist_graph_*).
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The graph that the arguments describe; it must fit into the communicator.
+/// The graph that the arguments describe; an error if the communicator has too few ranks.
 comm::Graph described(Call& call, const comm::Communicator* communicator, int nnodes, const int* index,
                       const int* edges) {
   comm::Graph graph;
@@ -58,7 +58,7 @@ std::vector<int> list(int count, const int* values) {
   return count == 0 ? std::vector<int>{} : std::vector<int>{values, values + count};
 }
 
-/// At most `room` of `values`.
+/// Copies at most `room` of `values` to `target`.
 void store(const std::vector<int>& values, int* target, int room) {
   std::copy_n(values.begin(), std::min(values.size(), static_cast<std::size_t>(std::max(room, 0))), target);
 }

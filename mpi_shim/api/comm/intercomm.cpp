@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intercommunicators: making, merging and asking.
+// Intercommunicators: creation, merge and queries.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a datatype was made: MPI_Type_get_envelope and MPI_Type_get_contents; the types that are found by what they are.
+// MPI_Type_get_envelope and _get_contents; MPI_Type_match_size and MPI_Type_get_value_index.
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The arguments of a constructor as the standard sorts them.
+/// The arguments of a constructor in the lists that MPI_Type_get_contents and _get_contents_c return.
 struct Contents {
   std::vector<std::int64_t> integers;
   std::vector<std::int64_t> addresses;
@@ -17,7 +17,7 @@ struct Contents {
 
   explicit Contents(const datatype::Recipe& recipe) : integers(recipe.integers), addresses(recipe.addresses) {
     if (!recipe.large_counts) return;
-    // Every count, length and displacement is one; what never is large stays an integer.
+    // Counts, lengths and displacements become large counts.  Arguments that are int also in the _c form stay integers.
     std::vector<std::int64_t> all = std::move(integers);
     integers.clear();
     switch (recipe.combiner) {
@@ -55,7 +55,7 @@ int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count
   const datatype::Recipe& recipe = type->recipe();
   const Contents contents{recipe};
   if (large_counts == nullptr && !contents.large_counts.empty()) {
-    return call.fail(MPI_ERR_TYPE, "the datatype has large counts, which only MPI_Type_get_envelope_c tells");
+    return call.fail(MPI_ERR_TYPE, "the datatype has large counts, which only MPI_Type_get_envelope_c returns");
   }
   *integers = static_cast<Count>(contents.integers.size());
   *addresses = static_cast<Count>(contents.addresses.size());
@@ -65,8 +65,8 @@ int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count
   return MPI_SUCCESS;
 }
 
-/// A handle for a part: one of MPI's own types stands for itself, of any other the program may have freed the one it
-/// had, so it gets a type of its own that is made alike.
+/// A handle for a part of a datatype.  A derived part is copied, since the application may have freed its handle; the
+/// application frees the new one.  Other parts keep their handle.
 MPI_Datatype handle_of(Call& call, datatype::Datatype& part) {
   if (part.predefined_handle() != 0) return handle::to_handle<MPI_Datatype>(part);
   auto made = handle::create<datatype::Datatype>(part.bounds(), part.layout(), part.signature(), part.recipe());
@@ -75,7 +75,7 @@ MPI_Datatype handle_of(Call& call, datatype::Datatype& part) {
     return MPI_DATATYPE_NULL;
   }
   if (part.is_committed()) (*made)->commit();
-  return handle::to_handle<MPI_Datatype>(*made->detach());  // the program's reference
+  return handle::to_handle<MPI_Datatype>(*made->detach());  // the application's reference
 }
 
 template <class Count>
@@ -126,7 +126,7 @@ OPAL_MPI_FUNCTION(int, Type_get_value_index,
   call.any_type(index_type, "index_type");
   call.pointer(pair_type, "pair_type");
   if (call.failed()) return call.error();
-  *pair_type = MPI_DATATYPE_NULL;  // as the standard says of pairs that there are not
+  *pair_type = MPI_DATATYPE_NULL;  // the standard's result if there is no such pair
   if (index_type != MPI_INT) return MPI_SUCCESS;
   if (value_type == MPI_FLOAT) *pair_type = MPI_FLOAT_INT;
   if (value_type == MPI_DOUBLE) *pair_type = MPI_DOUBLE_INT;

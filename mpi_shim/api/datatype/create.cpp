@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that make datatypes out of others.
+// MPI_Type_contiguous and the other type constructors.
 #include <string_view>
 #include <vector>
 
@@ -19,7 +19,8 @@ int fail(Call& call, const Error& why) {
   }
 }
 
-/// One call of a constructor: its arguments become a recipe, in the order in which MPI_Type_get_contents tells them.
+/// One call of a type constructor.  The functions append the arguments to the recipe, in the order of
+/// MPI_Type_get_contents; make() creates the datatype.
 class Construction {
  public:
   Construction(const char* function, datatype::Combiner combiner, MPI_Datatype* newtype)
@@ -29,7 +30,7 @@ class Construction {
     call_.pointer(newtype, "newtype");
   }
 
-  /// How many entries the lists that follow have.
+  /// The argument count; also the length of the following lists.
   Construction& count(MPI_Count count) {
     if (count < 0) call_.fail_count(count);
     count_ = count;
@@ -47,7 +48,7 @@ class Construction {
   Construction& integers(const Integer* values, const char* argument) {
     return list(recipe_.integers, values, argument);
   }
-  /// Of MPI_Type_(create_h)indexed(_block) and MPI_Type_create_struct.
+  /// The displacements of MPI_Type_(create_h)indexed(_block) and MPI_Type_create_struct.
   template <class Integer>
   Construction& displacements(const Integer* values) {
     const bool in_extents =
@@ -69,7 +70,7 @@ class Construction {
     if (call_.failed()) return call_.error();
     Result<datatype::DatatypeRef> made = construct(std::move(recipe_));
     if (!made) return fail(call_, made.error());
-    *newtype_ = handle::to_handle<MPI_Datatype>(*made->detach());  // the program's reference
+    *newtype_ = handle::to_handle<MPI_Datatype>(*made->detach());  // the application's reference
     return MPI_SUCCESS;
   }
 
@@ -183,7 +184,7 @@ OPAL_MPI_FUNCTION(int, Type_dup, (MPI_Datatype oldtype, MPI_Datatype* newtype)) 
   if (refused == MPI_SUCCESS) return MPI_SUCCESS;
   made.attributes.clear_all(*newtype);
   made.retire();
-  *newtype = MPI_DATATYPE_NULL;  // as the standard asks
+  *newtype = MPI_DATATYPE_NULL;  // as the standard requires after an error of a copy callback
   return call.finish(refused);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datatypes as objects: commit, free, sizes, extents, names; packing.
+// Datatypes: commit, free, size, extent; MPI_Pack, _Unpack and _Pack_size.
 
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
@@ -36,7 +36,7 @@ int pack(const char* function, const void* inbuf, Count incount, MPI_Datatype da
   if (in.bytes() != 0) call.pointer(outbuf, "outbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || in.bytes() > static_cast<std::uint64_t>(outsize - *position)) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
+    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf is too small for the packed data");
   }
   copy(in, p2p::Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, in.bytes()));
   *position += static_cast<Count>(in.bytes());
@@ -53,7 +53,7 @@ int unpack(const char* function, const void* inbuf, Count insize, Count* positio
   if (out.bytes() != 0) call.pointer(inbuf, "inbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || out.bytes() > static_cast<std::uint64_t>(insize - *position)) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");
+    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has too few packed bytes");
   }
   copy(p2p::Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, out.bytes()), out);
   *position += static_cast<Count>(out.bytes());

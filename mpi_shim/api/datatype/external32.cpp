@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Pack_external and its relatives: packing for other machines.
+// MPI_Pack_external, _Unpack_external and _Pack_external_size.
 #include "mpi_shim/datatype/external32.hpp"
 
 #include <string_view>
@@ -11,7 +11,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The arguments that all of them have.
+/// The checked arguments that the three functions have in common.
 struct External {
   const datatype::Datatype* type = nullptr;
   std::int64_t bytes = 0;
@@ -42,7 +42,7 @@ int pack(const char* function, const char* datarep, const void* inbuf, MPI_Count
   if (it.bytes != 0) call.pointer(outbuf, "outbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || it.bytes > outsize - *position) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
+    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf is too small for the packed data");
   }
   const auto bytes = static_cast<std::size_t>(it.bytes);
   coll::OnHost from{in, coll::OnHost::Use::read};
@@ -62,7 +62,7 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
   if (it.bytes != 0) call.pointer(inbuf, "inbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || it.bytes > insize - *position) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");
+    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has too few packed bytes");
   }
   const auto bytes = static_cast<std::size_t>(it.bytes);
   coll::OnHost from{p2p::Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, bytes),

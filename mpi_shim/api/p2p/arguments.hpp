@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/api/p2p/arguments.hpp — what the functions of point-to-point messages have in common: the checks of their
-// arguments, and the request that a non-blocking or persistent one returns.  Values on the stack of the call.
+// mpi_shim/api/p2p/arguments.hpp — common parts of the point-to-point functions: the checks of their arguments, and the
+// end of a non-blocking or persistent function, which returns a request.  Values on the stack of the call.
 #pragma once
 #include "mpi_shim/api/call.hpp"
 
@@ -12,7 +12,7 @@ inline constexpr Outcome kNoProcess{MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0, 
 /// When a new request starts: at once, or by MPI_Start (a persistent request).
 enum class Start { now, later };
 
-/// The checked arguments of one message.
+/// The arguments of one message, checked by `call`; usable unless call.failed().
 struct MessageArguments {
   comm::Communicator* comm;
   p2p::Buffer buffer;
@@ -33,7 +33,8 @@ struct MessageArguments {
   }
 };
 
-/// Hands a new request to the program, and starts it unless it is persistent.  Returns MPI_SUCCESS.
+/// Stores the handle of the new request `made` in *request: from here on the application owns it.  Start::now starts
+/// it; Start::later makes it persistent.  `handle`: the communicator of its errors, may be null.  Returns MPI_SUCCESS.
 inline int hand_over(Request& made, Start start, MPI_Comm handle, MPI_Request* request) {
   if (start == Start::later) {
     made.set_persistent(handle);

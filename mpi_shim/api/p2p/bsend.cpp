@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffered sends and the memory for them, of the process and of communicators.
+// Buffered sends, and the buffers that the application attaches to the process or to a communicator.
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/p2p/buffered/attached_buffer.hpp"
@@ -8,10 +8,11 @@
 namespace mpi_shim::api {
 namespace {
 
-/// MPI_Bsend_init: done as soon as its message is copied.  Ends itself when the program lets it go.
+/// The request of MPI_Bsend_init: complete as soon as its message is copied.  Owned by the application's handle;
+/// put_back() destroys it.
 class BufferedSend final : public Request {
  public:
-  /// Sends through `own` if something is attached there at the start, else through `shared`.
+  /// `own`: the communicator's buffer, used if memory is attached to it at MPI_Start; `shared`: the process's buffer.
   BufferedSend(p2p::AttachedBuffer& own, p2p::AttachedBuffer& shared, p2p::Engine& engine, p2p::Channel& channel,
                const p2p::Buffer& message, int destination, int tag)
       : Request(kActions, &engine),
@@ -52,7 +53,7 @@ class BufferedSend final : public Request {
 
 const Request::Actions BufferedSend::kActions{act<&BufferedSend::send>, act<&BufferedSend::put_away>};
 
-/// One buffered send; `request`: of an immediate one, which is done when the message is copied.
+/// MPI_Bsend; with `request` MPI_Ibsend, whose request is complete at once, since the message is copied.
 int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
           MPI_Comm handle, MPI_Request* request = nullptr) {
   Call call{function};
@@ -94,10 +95,10 @@ int bsend_init(const char* function, const void* buf, MPI_Count count, MPI_Datat
   auto made = handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->engine(), comm->user(), buffer,
                                            dest, tag);
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  return hand_over(*made->detach(), Start::later, handle, request);  // it ends with put_back()
+  return hand_over(*made->detach(), Start::later, handle, request);  // put_back() destroys it
 }
 
-/// The buffer of a communicator, or of the process (no `comm`).
+/// The buffer of a communicator, or of the process if `comm` is null.
 p2p::AttachedBuffer* find(Call& call, const MPI_Comm* comm) {
   if (comm == nullptr) return &call.process().buffer();
   comm::Communicator* const communicator = call.comm(*comm);

@@ -14,7 +14,7 @@ OPAL_MPI_FUNCTION(int, Grequest_start,
   if (call.failed()) return call.error();
   auto made = handle::create<Generalized>(Generalized::Callbacks{query_fn, free_fn, cancel_fn, extra_state});
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  return hand_over(*made->detach(), Start::now, MPI_COMM_NULL, request);  // it ends with put_back()
+  return hand_over(*made->detach(), Start::now, MPI_COMM_NULL, request);  // put_back() destroys it
 }
 
 OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
@@ -26,7 +26,7 @@ OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   }
   bool abandoned = false;
   {
-    const opal::am::Lock::Guard guard{call.process().job().lock()};  // the program may let go of it at the same time
+    const opal::am::Lock::Guard guard{call.process().job().lock()};  // another thread may free the request now
     abandoned = generalized->complete();
   }
   call.process().job().vcis().wake_sleepers();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/api/p2p/plain.hpp — the arguments of a message as nearly all are: a predefined type, a rank of a
-// communicator, a tag.  Checked in a few instructions, of which none is for telling what is wrong.  Whatever is not
-// plain, mistakes among them, goes the general way by Call, which says so.  Lives on the stack of the call.
+// mpi_shim/api/p2p/plain.hpp — the fast check for the arguments of a plain message: a buffer, fewer than 2^31 elements
+// of a predefined contiguous datatype, a rank of the communicator (no wildcard, not MPI_PROC_NULL) and a tag >= 0.
+// It raises no errors.  For other arguments, wrong ones included, the caller uses Call, which reports what is wrong.
+// Owned by the stack frame of the MPI function; borrows the communicator and the datatype.
 #pragma once
 #include <cstdint>
 
@@ -27,7 +28,7 @@ class PlainMessage {
     buffer_ = {base, static_cast<std::uint64_t>(count), *type};
   }
 
-  /// Whether the arguments are plain, and so without a mistake; what follows is only for those.
+  /// Whether the arguments are plain, and therefore valid.  The other functions require this.
   explicit operator bool() const noexcept { return comm_ != nullptr; }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return comm_->engine(); }
   [[nodiscard]] p2p::Channel& channel() const noexcept { return comm_->user(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probing, and receiving what a probe has taken out of matching.
+// MPI_Probe, MPI_Mprobe, MPI_Mrecv and their non-blocking forms.
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/request/immediate.hpp"
@@ -8,14 +8,14 @@
 namespace mpi_shim::api {
 namespace {
 
-/// A message that MPI_Mprobe has taken out of matching: the program's until MPI_Mrecv.
+/// A message that MPI_Mprobe has removed from the unexpected queue.  Owned by the application's handle until MPI_Mrecv.
 class MessageObject final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::message;
   MessageObject(std::unique_ptr<p2p::Unexpected> taken, p2p::Engine& of, p2p::Channel& from, MPI_Comm comm) noexcept
       : Object(kKind), message(std::move(taken)), engine(of), channel(from), comm_handle(comm) {
     const am::Lock::Guard guard{engine.lock()};
-    ++channel.users;  // the program may free the communicator before it receives
+    ++channel.users;  // keeps the channel if the application frees the communicator before MPI_Mrecv
   }
   ~MessageObject() {
     const am::Lock::Guard guard{engine.lock()};
@@ -39,7 +39,7 @@ enum class Probing { once, until_found };
 
 constexpr const char* kNoSender = "every process that such a message could come from has failed or ended";
 
-/// Waits until there is a message, and describes it; false: there will be none.
+/// Waits for a matching message and sets `outcome` to its status.  False: no process is left that could send one.
 bool wait_for_message(comm::Communicator& comm, int source, int tag, Outcome& outcome) {
   auto& engine = comm.engine();
   bool found = false;
@@ -120,7 +120,7 @@ MessageObject* find_message(Call& call, const MPI_Message* handle) {
   return message;
 }
 
-/// A request that has the message; the handle is gone.
+/// A started receive of the message; ends the message's handle.
 p2p::Receive& start(MessageObject& message, const p2p::Buffer& buffer, MPI_Message* handle) {
   p2p::Receive& receive = message.engine.new_receive(message.channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
   receive.set_comm(message.comm_handle);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receiving, and sending and receiving in one call.
+// MPI_Recv, MPI_Sendrecv, MPI_Sendrecv_replace and their non-blocking and persistent forms.
 #include <memory>
 
 #include "mpi_shim/abi/forward.hpp"
@@ -56,8 +56,8 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
                    request);
 }
 
-/// What the forms that send and receive are asked for, checked.  The communicator comes first: errors go to its
-/// handler.
+/// The checked arguments of MPI_Sendrecv and MPI_Sendrecv_replace.  The communicator is checked first, so that later
+/// errors use its error handler.
 struct Exchange {
   comm::Communicator* comm;
   p2p::Buffer out;
@@ -66,7 +66,7 @@ struct Exchange {
   p2p::Buffer in;
   int source;
   int recvtag;
-  std::unique_ptr<std::byte[]> packed{};  ///< what is sent if it is not where the program has it
+  std::unique_ptr<std::byte[]> packed{};  ///< replace: the packed copy of the data to send
 
   static Exchange of(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
                      void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
@@ -82,8 +82,7 @@ struct Exchange {
     return both;
   }
 
-  /// What is sent is replaced: the buffer counts for both directions, but MPI_PROC_NULL on one side leaves it to the
-  /// other.
+  /// MPI_Sendrecv_replace: `buf` is sent and then overwritten.  It is checked unless both partners are MPI_PROC_NULL.
   static Exchange of_replace(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
                              int source, int recvtag, MPI_Comm handle) {
     Exchange both{call.comm(handle),
@@ -130,10 +129,11 @@ int run(Call& call, const Exchange& both, MPI_Status* status) {
   return call.finish(error != MPI_SUCCESS ? error : outcome.error);
 }
 
-/// A send and a receive behind one request; its status is the receive's.  Ends itself when the program lets it go.
+/// The request of MPI_Isendrecv: a send and a receive; its status is that of the receive.  Owned by the application's
+/// handle; put_back() destroys it.
 class SendReceive final : public Request {
  public:
-  /// Null parts: to or from MPI_PROC_NULL.  `packed`: bytes that the send reads, kept until it is done.
+  /// `send`, `receive`: null for MPI_PROC_NULL.  `packed`: the memory that the send reads, or null.
   SendReceive(p2p::Engine& engine, Request* send, Request* receive, std::unique_ptr<std::byte[]> packed) noexcept
       : Request(kActions, &engine), send_(send), receive_(receive), packed_(std::move(packed)) {}
 
@@ -143,7 +143,7 @@ class SendReceive final : public Request {
     const am::Lock::Guard guard{engine()->lock()};
     begin();
     if (receive_ == nullptr) outcome_.source = MPI_PROC_NULL;
-    pending_ = 1;  // so that parts done at once do not end it
+    pending_ = 1;  // a part that completes at once must not finish the request
     if (receive_ != nullptr) run(*receive_);
     if (send_ != nullptr) run(*send_);
     if (--pending_ == 0) finish();
@@ -186,7 +186,7 @@ int start(Call& call, Exchange both, MPI_Request* request) {
       both.source == MPI_PROC_NULL ? nullptr : &engine.new_receive(channel, both.in, both.source, both.recvtag);
   auto made = handle::create<SendReceive>(engine, send, receive, std::move(both.packed));
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  return hand_over(*made->detach(), Start::now, both.comm->mpi_handle(), request);  // it ends with put_back()
+  return hand_over(*made->detach(), Start::now, both.comm->mpi_handle(), request);  // put_back() destroys it
 }
 
 int sendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests as objects: starting, freeing, cancelling.
+// MPI_Start, MPI_Request_free, MPI_Cancel.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/request/generalized.hpp"
@@ -9,7 +9,7 @@ namespace mpi_shim::api {
 namespace {
 
 Request* find(Call& call, const MPI_Request* handle) {
-  auto* const request = handle::find<Request>(call.at(handle, "request"));  // null for MPI_REQUEST_NULL, too
+  auto* const request = handle::find<Request>(call.at(handle, "request"));  // also null for MPI_REQUEST_NULL
   if (request == nullptr) call.fail(MPI_ERR_REQUEST, "argument request is not a valid request");
   return request;
 }
@@ -60,7 +60,7 @@ OPAL_MPI_FUNCTION(int, Cancel, (MPI_Request * request)) {
   if (auto* const generalized = Generalized::from(*object)) {
     return call.finish(generalized->cancel_by_callback());
   }
-  object->cancel();  // too late is not an error: the operation then completes as usual
+  object->cancel();  // no error if it is too late: the operation completes as usual
   return MPI_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending: MPI_Send and its relations.  A ready send is a standard send, as the standard allows.
+// MPI_Send, MPI_Ssend, MPI_Rsend and their other forms.  A ready send is a standard send, as the standard allows.
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
@@ -8,7 +8,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// Sends a short plain message now; false: nothing has been done.
+/// Sends a short plain message within the call.  False: it has sent nothing, the caller uses the general path.
 [[gnu::always_inline]] inline bool send_short(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
                                               int tag, MPI_Comm handle, p2p::Mode mode) {
   if (mode != p2p::Mode::standard) return false;
@@ -26,7 +26,7 @@ int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
   return call.finish(comm->engine().send(comm->user(), buffer, dest, tag, mode));
 }
 
-/// MPI_Send and its like.
+/// MPI_Send, MPI_Ssend and MPI_Rsend.
 [[gnu::always_inline]] inline int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype,
                                        int dest, int tag, MPI_Comm handle, p2p::Mode mode) {
   if (send_short(buf, count, datatype, dest, tag, handle, mode)) return MPI_SUCCESS;
@@ -54,7 +54,7 @@ int start_any(const char* function, const void* buf, MPI_Count count, MPI_Dataty
   return hand_over(made, start, handle, request);
 }
 
-/// MPI_Isend, MPI_Send_init and their like.
+/// MPI_Isend, MPI_Send_init, and those of the other modes.
 [[gnu::always_inline]] inline int new_send(const char* function, const void* buf, MPI_Count count,
                                            MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
                                            MPI_Request* request, p2p::Mode mode, Start start) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a status says about the amount of data.
+// MPI_Get_count, MPI_Get_elements, MPI_Status_set_elements.
 #include <algorithm>
 
 #include "mpi_shim/abi/forward.hpp"
@@ -9,7 +9,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// Whole instances of the datatype; MPI_UNDEFINED when the bytes are no whole number of them.
+/// The number of instances of the datatype; MPI_UNDEFINED if the bytes are not a whole number of instances.
 template <class Count>
 int get_count(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
   Call call{function};
@@ -40,7 +40,7 @@ int set_elements(const char* function, MPI_Status* status, MPI_Datatype datatype
   call.pointer(status, "status");
   if (count < 0) call.fail_count(count);
   if (call.failed()) return call.error();
-  // `count` basic elements: whole instances, and then the ones of a last, partial instance.
+  // The bytes of `count` basic elements: those of whole instances, and those of a last, partial instance.
   const auto& signature = type->signature();
   std::int64_t bytes = 0;
   std::int64_t left = count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for requests and testing them.
+// MPI_Wait, MPI_Test, MPI_Request_get_status and their any, all and some forms.
 #include <algorithm>
 
 #include "mpi_shim/abi/forward.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr Outcome kEmpty{};
 
-/// Requests of which none is written where outcomes are kept.
+/// The array as a span.  With Outcomes::keep no entry is written, so a constant array may be passed.
 std::span<MPI_Request> span_of(const MPI_Request* requests, int count) {
   return {const_cast<MPI_Request*>(requests), static_cast<std::size_t>(count)};
 }
@@ -31,7 +31,7 @@ void check_requests(Call& call, int count, const MPI_Request* requests) {
   }
 }
 
-/// What the functions are asked for that answer `indices` of `count` requests.
+/// Checks the arguments of MPI_Waitsome and similar functions.
 void check_some(Call& call, int count, const MPI_Request* requests, const int* outcount, const int* indices) {
   check_requests(call, count, requests);
   call.pointer(outcount, "outcount");
@@ -45,7 +45,7 @@ bool all_done(std::span<const MPI_Request> requests) {
   });
 }
 
-/// A round of progress that may end some of these.
+/// One round of progress on the VCIs of these requests.
 void poll(Call& call, std::span<const MPI_Request> requests) {
   auto& vcis = call.process().job().vcis();
   vcis.poll(vcis_of(vcis, requests));
@@ -60,7 +60,8 @@ void store_with_error(const Outcome& outcome, MPI_Status* status) {
   if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = outcome.error;
 }
 
-/// Hands out every request of the array, all of which are done; MPI_ERR_IN_STATUS if one failed.
+/// Stores the statuses of all requests, frees or deactivates them.  MPI_ERR_IN_STATUS if one failed.
+/// Requires: all requests are complete, inactive or null.
 int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statuses) {
   bool failed = false;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -88,13 +89,14 @@ int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statu
 
 int report(Call& call, const Found& found, MPI_Status* status, Outcomes outcomes) {
   store(found.outcome, status);
-  if (!found.any_done && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;  // as of every empty status
+  if (!found.any_done && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;  // empty status
   return found.outcome.error == MPI_SUCCESS || outcomes == Outcomes::keep
              ? MPI_SUCCESS
              : call.fail_on(found.comm, found.outcome.error);
 }
 
-/// MPI_Waitsome and MPI_Testsome after something is done or nothing is active.
+/// Stores indices and statuses of the requests that are complete.  *outcount: their number, MPI_UNDEFINED if no request
+/// is active.  Outcomes::keep leaves the requests as they are.
 int hand_out_some(Call& call, std::span<MPI_Request> requests, int* outcount, int* indices, MPI_Status* statuses,
                   Outcomes outcomes) {
   *outcount = 0;
@@ -224,7 +226,7 @@ OPAL_MPI_FORWARD(Testany, test_any, Outcomes::hand_out)
 OPAL_MPI_FORWARD(Testall, test_all, Outcomes::hand_out)
 OPAL_MPI_FORWARD(Testsome, test_some, Outcomes::hand_out)
 
-// They tell of requests and leave them as they are.
+// These functions do not free or deactivate the requests.
 OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status* status)) {
   return test("MPI_Request_get_status", &request, flag, status, Outcomes::keep);
 }

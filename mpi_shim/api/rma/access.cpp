@@ -17,7 +17,7 @@ rma::Place place(Call& call, rma::Window* window, int rank, MPI_Aint displacemen
   return {rank, displacement, static_cast<std::uint64_t>(count), call.type(datatype, "target_datatype")};
 }
 
-/// What an access to MPI_PROC_NULL does: nothing.
+/// An access to MPI_PROC_NULL: no effect; an R form gets a completed request.
 int nothing(MPI_Request* request) {
   if (request != nullptr) *request = done_send_request().mpi_handle();
   return MPI_SUCCESS;
@@ -29,12 +29,13 @@ int finish(Call& call, int error, const char* what) {
   if (error == MPI_ERR_RMA_SYNC) {
     return call.fail(error, "no epoch is open in which the target may be accessed by this function");
   }
-  if (error == MPI_ERR_RMA_RANGE) return call.fail(error, "what is accessed is not all in the target's window memory");
-  if (error == MPI_ERR_TRUNCATE) return call.fail(error, std::string{what} + " has not room for all the data");
+  if (error == MPI_ERR_RMA_RANGE)
+    return call.fail(error, "the accessed memory is not entirely inside the target's window");
+  if (error == MPI_ERR_TRUNCATE) return call.fail(error, std::string{what} + " is too small for the data");
   return call.fail_class(error);
 }
 
-/// Where to leave the request of an R form; the other forms want none.
+/// The request argument of an R form (MPI_Rput etc.); the other forms have none.
 struct Wanted {
   bool wanted = false;
   MPI_Request* request = nullptr;
@@ -42,14 +43,14 @@ struct Wanted {
   Wanted() = default;
   Wanted(MPI_Request* place) noexcept : wanted(true), request(place) {}  // NOLINT(google-explicit-constructor)
 
-  /// Whether the call has failed, maybe since there is no such place.
+  /// Checks the request argument.  Returns whether the call has failed.
   bool lacks_place(Call& call) const {
     if (wanted) call.pointer(request, "request");
     return call.failed();
   }
 };
 
-/// A put or a get; `what` names the buffer that the data go to.
+/// MPI_Put, MPI_Get and their R forms; `what` names the destination of the data, for a message about truncation.
 int access(const char* function, const void* origin, MPI_Count count, MPI_Datatype datatype, int rank,
            MPI_Aint displacement, MPI_Count there, MPI_Datatype type_there, MPI_Win win, const Wanted& wanted,
            rma::Direction direction, const char* what) {
@@ -62,7 +63,7 @@ int access(const char* function, const void* origin, MPI_Count count, MPI_Dataty
   return finish(call, window->move(direction, buffer, target, wanted.request), what);
 }
 
-/// An operation for accumulation: predefined, and defined on the target's elements if there are any.
+/// Checks the operation of an accumulate: predefined, and defined on the elements of the target's datatype.
 op::OpKind accumulation(Call& call, MPI_Op handle, const rma::Place& target) {
   const auto* op = handle::find<op::Op>(handle);
   if (call.failed()) return op::OpKind::no_op;
@@ -76,7 +77,7 @@ op::OpKind accumulation(Call& call, MPI_Op handle, const rma::Place& target) {
   return op::OpKind::no_op;
 }
 
-/// Accumulation wants the same elements on both sides.
+/// Checks that the datatypes of origin and target consist of the same predefined type.
 void same_elements(Call& call, const p2p::Buffer& buffer, const datatype::Datatype* type) {
   if (call.failed() || buffer.bytes() == 0 || type->size() == 0) return;
   if (buffer.type().signature().uniform() != type->signature().uniform()) {
@@ -105,7 +106,7 @@ int get_accumulate(const char* function, const void* origin, MPI_Count count, MP
   rma::Window* const window = call.window(win);
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
   const op::OpKind kind = accumulation(call, op, target);
-  p2p::Buffer buffer;  // not looked at for MPI_NO_OP
+  p2p::Buffer buffer;  // for MPI_NO_OP the origin arguments are not significant
   if (kind != op::OpKind::no_op) buffer = call.buffer(origin, count, datatype);
   const p2p::Buffer fetched = call.buffer(result, result_count, result_type);
   same_elements(call, buffer, target.type);
@@ -114,7 +115,7 @@ int get_accumulate(const char* function, const void* origin, MPI_Count count, MP
   return finish(call, window->update(kind, buffer, &fetched, target, wanted.request), "one of the buffers");
 }
 
-/// MPI_Compare_and_swap takes integers, logicals and bytes.
+/// Whether MPI_Compare_and_swap allows the type: integers, logicals and bytes.
 bool can_swap(const datatype::Datatype& type) {
   if (!type.element()) return false;
   switch (datatype::info(*type.element()).element_class) {

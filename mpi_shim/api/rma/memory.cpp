@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Alloc_mem and MPI_Free_mem: whole pages from the library's pool, so that they register well.
+// MPI_Alloc_mem and MPI_Free_mem: memory of the library's pool that begins on a page, for efficient registration.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "opal/mpool/pool.hpp"
@@ -7,7 +7,7 @@
 namespace mpi_shim::api {
 namespace {
 
-constexpr std::size_t kPage = 4096;  // blocks begin on one, red zones before them or not
+constexpr std::size_t kPage = 4096;  // alignment of blocks, also if the pool puts red zones in front of them
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// Calls `act(Window&)` on a window whose arguments are fine.
+/// Checks the window and calls `act(Call&, Window&)`.  `wrong`: the message for MPI_ERR_RMA_SYNC.
 template <class Act>
 int synchronise(const char* function, MPI_Win win, const char* wrong, Act&& act) {
   Call call{function};
@@ -21,10 +21,11 @@ int synchronise(const char* function, MPI_Win win, const char* wrong, Act&& act)
   return error == MPI_ERR_RMA_SYNC ? call.fail(error, wrong) : call.finish(error);
 }
 
-/// The assertions are those that the function knows.
+/// Checks that `assertion` contains only the bits of `known`; false after an error.
 bool asserts(Call& call, int assertion, int known) {
   if ((assertion & ~known) == 0) return true;
-  call.fail(MPI_ERR_ASSERT, fmt::format("argument assert is {}, which no combination of its assertions is", assertion));
+  call.fail(MPI_ERR_ASSERT,
+            fmt::format("argument assert is {}, which has bits that this function does not define", assertion));
   return false;
 }
 
@@ -48,7 +49,7 @@ int flush(const char* function, int rank, MPI_Win win) {
   });
 }
 
-/// A step without arguments.
+/// A function whose only argument is the window.
 int plain(const char* function, MPI_Win win, const char* wrong, int (rma::Window::*step)()) {
   return synchronise(function, win, wrong, [&](Call& /*call*/, rma::Window& window) { return (window.*step)(); });
 }
@@ -112,7 +113,7 @@ OPAL_MPI_FUNCTION(int, Win_lock_all, (int assertion, MPI_Win win)) {
   });
 }
 
-// An access is complete here only when it is complete there: the local forms wait for the same.
+// An access completes at the origin when it is complete at the target, so the local forms equal the others.
 OPAL_MPI_FORWARD(Win_flush, flush)
 OPAL_MPI_FORWARD(Win_flush_local, flush)
 OPAL_MPI_FORWARD(Win_flush_all, plain, kNotPassive, &rma::Window::flush_all)
@@ -123,9 +124,9 @@ OPAL_MPI_FORWARD(Win_unlock_all, plain, kNoEpoch, &rma::Window::unlock_all)
 
 OPAL_MPI_FUNCTION(int, Win_sync, (MPI_Win win)) {
   return synchronise("MPI_Win_sync", win, kNotPassive, [](Call& /*call*/, rma::Window& window) {
-    // The memory model is unified: only the order of this process's own loads and stores is to be kept.
+    // The memory model is unified (MPI_WIN_UNIFIED): a fence for the loads and stores of this process is enough.
     opal::full_fence();
-    window.engine().poll();  // programs spin on memory with it
+    window.engine().poll();  // applications call it in a loop that waits for a change of memory
     return MPI_SUCCESS;
   });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows: creating, freeing, asking, naming, hints, error handlers.
+// Windows: creation, freeing, queries, hints.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The hints that the library knows, with their defaults.
+/// The hints that the library knows, with their default values.
 const info::Info::Entries& known_hints() {
   static const info::Info::Entries known = {{"no_locks", "false"},
                                             {"accumulate_ordering", "rar,raw,war,waw"},
@@ -78,7 +78,7 @@ int allocate(const char* function, MPI_Aint size, MPI_Aint disp_unit, MPI_Info i
   return create(function, flavor, nullptr, size, disp_unit, info, comm, baseptr, win);
 }
 
-/// Ranks whose memory this process can load from and store to.
+/// MPI_Win_shared_query: size and address of the memory of `rank` in this process.
 template <class Unit>
 int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr) {
   Call call{function};
@@ -88,13 +88,13 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
   call.pointer(disp_unit, "disp_unit");
   call.pointer(baseptr, "baseptr");
   if (!call.failed() && window->flavor() == rma::Flavor::dynamic) {
-    call.fail(MPI_ERR_RMA_FLAVOR, "a dynamic window has no memory that could be asked for");
+    call.fail(MPI_ERR_RMA_FLAVOR, "MPI_Win_shared_query is not defined for a dynamic window");
   }
   if (call.failed()) return call.error();
-  *size = 0;  // as it is of a rank without memory, or with memory that is not to be seen from here
+  *size = 0;  // the result for a rank without memory, and for memory that is not mapped in this process
   *disp_unit = 1;
   *static_cast<void**>(baseptr) = nullptr;
-  if (rank == MPI_PROC_NULL) {  // the first that has memory
+  if (rank == MPI_PROC_NULL) {  // the first rank that has memory
     for (rank = 0; rank < window->size() && window->target(rank).size == 0;) ++rank;
     if (rank == window->size()) return MPI_SUCCESS;
   }
@@ -123,7 +123,7 @@ OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (size != 0) call.pointer(base, "base");
   if (!call.failed() && window->flavor() != rma::Flavor::dynamic) {
-    call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows take memory that is attached");
+    call.fail(MPI_ERR_RMA_FLAVOR, "memory can be attached to dynamic windows only");
   }
   if (call.failed()) return call.error();
   return call.finish(window->attach(base, static_cast<std::uint64_t>(size)));
@@ -133,7 +133,7 @@ OPAL_MPI_FUNCTION(int, Win_detach, (MPI_Win win, const void* base)) {
   Call call{"MPI_Win_detach"};
   rma::Window* const window = call.window(win);
   if (!call.failed() && window->flavor() != rma::Flavor::dynamic) {
-    call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows have memory that was attached");
+    call.fail(MPI_ERR_RMA_FLAVOR, "memory can be detached from dynamic windows only");
   }
   if (call.failed()) return call.error();
   if (window->detach(base) != MPI_SUCCESS) {
@@ -148,7 +148,7 @@ OPAL_MPI_FUNCTION(int, Win_free, (MPI_Win * win)) {
   if (call.failed()) return call.error();
   if (!window->is_idle()) return call.fail(MPI_ERR_RMA_SYNC, "an epoch is open");
   if (const int error = window->attributes.clear(*win); error != MPI_SUCCESS) return call.finish(error);
-  call.finish(window->close());  // whatever it says, the window is gone
+  call.finish(window->close());  // the window is freed also after an error
   window->retire();
   *win = MPI_WIN_NULL;
   return call.error();

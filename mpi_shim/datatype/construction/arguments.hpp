@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/arguments.hpp — a list of integers that may come from a peer, taken from the front.
-// Once there are not enough, all that is taken is 0 or empty.  A value; borrows the list.
+// mpi_shim/datatype/construction/arguments.hpp — reads a list of integers, which may come from a peer, from the front.
+// After a read beyond the end, every further read returns 0 or an empty list.  A value; borrows the list.
 #pragma once
 #include "mpi_shim/datatype/construction/constructors.hpp"
 
@@ -14,6 +14,7 @@ class Arguments {
     const Counts one = list(1);
     return one.empty() ? 0 : one.front();
   }
+  /// The next `count` integers; a view into the borrowed list.
   Counts list(std::int64_t count) noexcept {
     if (count < 0 || static_cast<std::uint64_t>(count) > words_.size()) missing_ = true;
     if (missing_) return {};
@@ -22,10 +23,11 @@ class Arguments {
     return taken;
   }
 
+  /// Whether all integers have been read.
   [[nodiscard]] bool empty() const noexcept { return words_.empty(); }
-  /// Whether there were enough.
+  /// Whether no read went beyond the end.
   [[nodiscard]] bool sufficed() const noexcept { return !missing_; }
-  /// Whether all have been taken, and there were enough.
+  /// Whether the reads have consumed exactly the list.
   [[nodiscard]] bool fit() const noexcept { return sufficed() && empty(); }
 
  private:
@@ -33,7 +35,7 @@ class Arguments {
   bool missing_ = false;
 };
 
-/// MPI_Type_create_darray (darray.cpp).
+/// construct() for MPI_Type_create_darray (darray.cpp).
 opal::Result<DatatypeRef> construct_darray(Recipe recipe);
 
 }  // namespace mpi_shim::datatype

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/assembly.hpp — bounds, layout and signature of a type under construction, kept in
-// step. Owned by the constructor that uses it.  Threads: one.  Invariants: bounds are checked first, so that the other
-// two never see numbers that overflow; parts outlive the assembly.
+// mpi_shim/datatype/construction/assembly.hpp — builds bounds, layout and signature of one datatype together.
+// Owned by the type constructor that uses it.  Threads: one.  Requires: the parts outlive the Assembly.
+// Each step checks the bounds first, so that layout and signature never overflow.  After an overflow, further steps do
+// nothing and finish() returns the error.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,7 +14,7 @@ namespace mpi_shim::datatype {
 
 class Assembly {
  public:
-  /// `count` copies of `part`, `stride` bytes apart, the first at `offset`.
+  /// Appends `count` copies of `part`, `stride` bytes apart, the first at `offset`.
   void add(const Datatype& part, std::int64_t count, std::int64_t stride, std::int64_t offset) {
     failed_ = failed_ || !bounds_.add(part.bounds(), count, stride, offset);
     if (failed_) return;
@@ -21,7 +22,7 @@ class Assembly {
     signature_.add(part.signature(), count);
   }
 
-  /// Everything so far `count` times, `stride` bytes apart.
+  /// Repeats everything added so far `count` times, `stride` bytes apart.
   void repeat(std::int64_t count, std::int64_t stride) {
     Bounds repeated;
     failed_ = failed_ || !repeated.add(bounds_, count, stride, 0);
@@ -31,7 +32,7 @@ class Assembly {
     signature_.repeat(count);
   }
 
-  /// Moves everything so far by `offset` bytes.
+  /// Moves everything added so far by `offset` bytes.
   void shift(std::int64_t offset) {
     Bounds moved;
     failed_ = failed_ || !moved.add(bounds_, 1, 0, offset);
@@ -47,7 +48,7 @@ class Assembly {
     bounds_.has_markers = true;
   }
 
-  /// The type.  Errors: limit_reached, no_memory.
+  /// The datatype, uncommitted.  Errors: limit_reached (a size or bound beyond 63 bits, too many blocks), no_memory.
   opal::Result<DatatypeRef> finish(Recipe recipe) && {
     Layout layout = std::move(layout_).finish();
     if (failed_ || layout_.overflowed())

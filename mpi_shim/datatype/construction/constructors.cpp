@@ -19,7 +19,8 @@ Error too_large(const char* what) { return {Errc::limit_reached, 0, what}; }
 
 constexpr const char* kOtherArguments = "its arguments are not those of the constructor";
 
-/// MPI_Type_contiguous, _vector and _create_hvector: count | block length, stride; the latter in bytes is an address.
+/// MPI_Type_contiguous, _vector and _create_hvector.  Integers: count | block length, stride.  A stride in bytes
+/// (_create_hvector) is in the addresses.
 Result<void> add_vector(Assembly& assembly, const Recipe& recipe) {
   const Datatype& part = *recipe.types[0];
   const bool contiguous = recipe.combiner == Combiner::contiguous;
@@ -41,8 +42,8 @@ Result<void> add_vector(Assembly& assembly, const Recipe& recipe) {
   return {};
 }
 
-/// The constructors of listed blocks: count | block lengths, or one for all | displacements; those in bytes are
-/// addresses.
+/// MPI_Type_indexed, _create_struct and the others with a list of blocks.  Integers: count | block lengths, or one for
+/// all blocks | displacements.  Displacements in bytes are in the addresses.
 Result<void> add_blocks(Assembly& assembly, const Recipe& recipe) {
   const bool own_parts = recipe.combiner == Combiner::structure;
   const bool equal = recipe.combiner == Combiner::indexed_block || recipe.combiner == Combiner::hindexed_block;
@@ -68,7 +69,7 @@ Result<void> add_blocks(Assembly& assembly, const Recipe& recipe) {
   return {};
 }
 
-/// MPI_Type_create_resized: lower bound and extent as addresses.
+/// MPI_Type_create_resized.  Addresses: lower bound, extent.
 Result<void> add_resized(Assembly& assembly, const Recipe& recipe) {
   if (!recipe.integers.empty() || recipe.addresses.size() != 2) return invalid(kOtherArguments);
   std::int64_t ub = 0;
@@ -78,8 +79,8 @@ Result<void> add_resized(Assembly& assembly, const Recipe& recipe) {
   return {};
 }
 
-/// MPI_Type_create_subarray: number of dimensions | sizes, sizes and starts of the section | order.  The bounds are
-/// those of the whole array.
+/// MPI_Type_create_subarray.  Integers: number of dimensions | sizes of the array, sizes and starts of the section |
+/// order. The type has the bounds of the whole array.
 Result<void> add_section(Assembly& assembly, const Recipe& recipe) {
   const Datatype& part = *recipe.types[0];
   Arguments integers{recipe.integers};
@@ -91,8 +92,8 @@ Result<void> add_section(Assembly& assembly, const Recipe& recipe) {
   if (!integers.fit() || !recipe.addresses.empty()) return invalid(kOtherArguments);
   if (dimensions == 0) return invalid("no dimension");
   if (order != Order::c && order != Order::fortran) return invalid("an unknown order");
-  std::int64_t step = part.extent();  // bytes between neighbours in the dimension at hand
-  std::int64_t start = 0;             // bytes from the array to the section
+  std::int64_t step = part.extent();  // bytes between neighbours in dimension d
+  std::int64_t start = 0;             // bytes from the start of the array to the section
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::size_t d = order == Order::fortran ? i : sizes.size() - 1 - i;  // fastest first
     if (sizes[d] < 1 || subsizes[d] < 1 || starts[d] < 0 || subsizes[d] > sizes[d] ||

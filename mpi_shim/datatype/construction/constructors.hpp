@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/constructors.hpp — the standard's type constructors: from a recipe to the type.
+// mpi_shim/datatype/construction/constructors.hpp — the standard's type constructors: make a datatype from its recipe.
 // Threads: safe from any thread.
 #pragma once
 #include <cstdint>
@@ -18,13 +18,13 @@ enum class Order : int { c = 12, fortran = 15 };
 /// How one dimension of an array is spread over processes, in a recipe; the values are the ABI's.
 enum class Distribution : int { none = 16, block = 17, cyclic = 18 };
 
-/// MPI_DISTRIBUTE_DFLT_DARG in the ABI.  A block size of 19 cannot be told from it.
+/// MPI_DISTRIBUTE_DFLT_DARG in the ABI, so an explicit block size of 19 in MPI_Type_create_darray means the default.
 inline constexpr std::int64_t kDefaultArgument = 19;
 
-/// A new type that keeps its parts alive, uncommitted unless it is the dup of a committed one.  Nothing of the recipe
-/// is believed but that it has all its parts.  Errors: invalid_argument (arguments that the constructor does not have,
-/// a negative count or block length, an array section outside of its array), limit_reached (a size or bound beyond 63
-/// bits), no_memory.
+/// A new datatype that keeps its parts alive.  It is uncommitted, unless it is the dup of a committed one.  The recipe
+/// may come from a peer: all of it is checked.  Requires: no reference in recipe.types is empty. Errors:
+/// invalid_argument (arguments that do not fit the constructor, a negative count or block length, an array section
+/// outside its array), limit_reached (a size or bound beyond 63 bits), no_memory.
 opal::Result<DatatypeRef> construct(Recipe recipe);
 
 }  // namespace mpi_shim::datatype

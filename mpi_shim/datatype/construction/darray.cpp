@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Type_create_darray: one dimension after the other, the fastest first.  Each is made of whole blocks and a last,
-// cut-off block of the type of the dimension before.
+// MPI_Type_create_darray: builds one type per dimension, the fastest dimension first.  It consists of whole blocks and
+// a last partial block; the elements of the blocks have the type of the previous dimension.
 #include <algorithm>
 #include <vector>
 
@@ -16,8 +16,8 @@ using opal::Result;
 
 Error bad(const char* what) { return {Errc::invalid_argument, 0, what}; }
 
-// One dimension: `size` elements, `step` bytes apart, distributed in blocks of `block` elements over `processes`;
-// `coordinate` is that of the process in this dimension of the grid.
+// One dimension: `size` elements, `step` bytes apart, distributed in blocks of `block` elements over `processes`.
+// `coordinate`: the position of the process in this dimension of the process grid.
 struct Dimension {
   std::int64_t size;
   std::int64_t step;
@@ -48,14 +48,14 @@ Result<std::int64_t> block_size(std::int64_t distribution, std::int64_t argument
   return bad("an unknown distribution");
 }
 
-// The type of the elements of this dimension that the process owns; each element is an `inner`.
+// The type of the elements of this dimension that the process owns; each element has the type `inner`.
 Result<DatatypeRef> distributed(const Dimension& d, const Datatype& inner) {
   Assembly assembly;
   const std::int64_t block = std::min(d.block, d.size);
   std::int64_t start = 0;
   if (__builtin_mul_overflow(d.coordinate, block, &start) || start >= d.size) return std::move(assembly).finish({});
-  // In elements, counted from `start`: the process owns one block of each `cycle`.  `full` whole blocks, then `rest`
-  // elements of a last, cut-off block that begins at `behind`.
+  // Units are elements, counted from `start`.  The process owns one block of each `cycle`: `full` whole blocks, and
+  // `rest` elements of a last partial block, which begins at `behind`.
   const std::int64_t left = d.size - start;
   std::int64_t cycle = 0;
   if (__builtin_mul_overflow(block, d.processes, &cycle)) cycle = d.size;  // the process owns one block only
@@ -71,7 +71,7 @@ Result<DatatypeRef> distributed(const Dimension& d, const Datatype& inner) {
 
 }  // namespace
 
-// processes, rank, number of dimensions | sizes, distributions, their arguments, sizes of the grid | order.
+// Integers: processes, rank, number of dimensions | sizes, distributions, their arguments, sizes of the grid | order.
 Result<DatatypeRef> construct_darray(Recipe recipe) {
   Arguments integers{recipe.integers};
   const std::int64_t processes = integers.next();
@@ -111,7 +111,7 @@ Result<DatatypeRef> construct_darray(Recipe recipe) {
     OPAL_TRY_ASSIGN(built, distributed({sizes[d], step, block, grid_sizes[d], coordinates[d]}, *built));
     step *= sizes[d];  // no overflow: checked with `bytes` above
   }
-  // Explicit bounds, as of a resized type: those of the whole array.
+  // The explicit bounds, as of a resized type, are those of the whole array.
   Bounds bounds = built->bounds();
   bounds.marker_lb = 0;
   bounds.marker_ub = bytes;

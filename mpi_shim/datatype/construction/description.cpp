@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout, in 64-bit words: number of nodes | for each { combiner | counts of the three lists | integers | addresses |
-// parts }.  A part is the number of an earlier node, or -1 minus the handle of a predefined type.
+// Format, in 64-bit words: number of nodes | for each node { combiner | lengths of the three lists | integers |
+// addresses | parts }.  A node is a derived type.  A part is the number of an earlier node, or -1 minus the handle of a
+// predefined type.
 #include "mpi_shim/datatype/construction/description.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using opal::Errc;
 using opal::Error;
 using opal::Result;
 
-constexpr int kMostLevels = 256;  // of types made of types: what is nested deeper could exhaust the stack when it ends
+constexpr int kMostLevels = 256;  // limit for nested types, whose destructors are recursive and could exhaust the stack
 
 class Writer {
  public:
@@ -95,7 +96,7 @@ Result<DatatypeRef> from_description(opal::ByteSpan bytes) {
     }
     if (level > kMostLevels) return Error{Errc::limit_reached, 0, "levels of a described datatype"};
     OPAL_TRY_ASSIGN(DatatypeRef made, construct(std::move(recipe)));
-    made->set_findable(false, Datatype::kKind);  // the program has no handle of it
+    made->set_findable(false, Datatype::kKind);  // the application has no handle of it
     nodes.push_back(std::move(made));
     levels.push_back(level);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/description.hpp — a datatype as bytes, with which another process makes the same one:
-// the calls of the constructors, parts before what is made of them, each part once.  Same-architecture peers only.
-// Threads: safe from any thread.
+// mpi_shim/datatype/construction/description.hpp — serialises a derived datatype, so that another process can make an
+// equal one.  A description is a list of recipes (constructor calls): each part once, and before the types made of it.
+// Requires: both processes have the same architecture.  Threads: safe from any thread.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -12,11 +12,12 @@
 
 namespace mpi_shim::datatype {
 
-/// The description of a derived type.
+/// The description of a derived datatype (predefined_handle() is 0).
 std::vector<std::byte> describe(const Datatype& type);
 
-/// A committed type made of what a peer says; nothing of it is believed.  Memory and time are those of the bytes.
-/// Errors: protocol (garbled), those of the constructors.
+/// A committed datatype from a description, which may come from a peer: all of it is checked.  Its handle names
+/// nothing. Memory and time are proportional to the number of bytes. Errors: protocol (the bytes are no description),
+/// limit_reached (nested deeper than 256 levels), those of construct().
 opal::Result<DatatypeRef> from_description(opal::ByteSpan bytes);
 
 }  // namespace mpi_shim::datatype

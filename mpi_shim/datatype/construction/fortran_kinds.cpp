@@ -16,12 +16,12 @@ using opal::Errc;
 using opal::Error;
 using opal::Result;
 
-/// A kind of the compilers of this platform; in the order in which SELECTED_INT_KIND and SELECTED_REAL_KIND try them.
+/// A real kind of the Fortran compilers of this platform.  kReals has the order in which SELECTED_REAL_KIND tries them.
 struct Candidate {
-  int precision;  // decimal digits
-  int range;      // decimal exponent
-  std::uintptr_t real;
-  std::uintptr_t complex;
+  int precision;           // decimal digits
+  int range;               // decimal exponent
+  std::uintptr_t real;     // handle of the predefined real type
+  std::uintptr_t complex;  // handle of the predefined complex type
 };
 
 template <class T>
@@ -36,10 +36,11 @@ constexpr Candidate kReals[] = {
     candidate<long double>(0x220, 0x224),  // MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX
     {33, 4931, 0x2e2, 0x2eb},              // MPI_REAL16, MPI_COMPLEX32: IEEE 754 binary128
 };
-/// MPI_INTEGER1 to MPI_INTEGER16.
+/// Decimal range and handle of MPI_INTEGER1 to MPI_INTEGER16.
 constexpr std::pair<int, std::uintptr_t> kIntegers[] = {{2, 0x2c1}, {4, 0x2c9}, {9, 0x2d1}, {18, 0x2d9}, {38, 0x2e1}};
 
-/// The handle of the predefined type with the representation; 0: there is none.  MPI_UNDEFINED is negative.
+/// The handle of the first predefined type with the precision and range; 0 if there is none.  MPI_UNDEFINED is
+/// negative, so every type satisfies it.
 std::uintptr_t select(Combiner combiner, int precision, int range) noexcept {
   if (combiner == Combiner::f90_integer) {
     for (const auto& [reach, handle] : kIntegers) {
@@ -66,7 +67,7 @@ Result<Datatype*> fortran_kind(Combiner combiner, int precision, int range) {
   Recipe recipe{combiner, {}, {}, {}};
   if (combiner != Combiner::f90_integer) recipe.integers.push_back(precision);
   recipe.integers.push_back(range);
-  // Never destroyed: programs call MPI from their exit handlers.
+  // Never destroyed: applications call MPI from their exit handlers.
   static auto& mutex = *new std::mutex;
   static auto& all = *new std::vector<Datatype*>;
   const std::lock_guard guard{mutex};

@@ -19,12 +19,11 @@ struct Named {
 
 using enum Element;
 
-// The standard allows no reduction of MPI_CHAR, but libraries and programs use it as an integer: it gets the integer
-// element of C's char.
+// The standard defines no reduction on MPI_CHAR, but applications use it as an integer.  So it has the integer element
+// of C's char.
 constexpr Element kChar = std::numeric_limits<char>::is_signed ? i8 : u8;
 
-// Handle values of the MPI ABI.  Fortran's default INTEGER, REAL and
-// LOGICAL have 4 bytes.
+// Handle values of the MPI ABI.  Fortran's default INTEGER, REAL and LOGICAL have 4 bytes.
 constexpr Named kNamed[] = {
     {0x201, "MPI_AINT", i64},
     {0x202, "MPI_COUNT", i64},
@@ -100,7 +99,7 @@ constexpr Named kNamed[] = {
 
 using Types = std::array<std::unique_ptr<Datatype>, handle::kBuiltinEnd>;
 
-// Made on first use and never destroyed: programs call MPI from their exit handlers.
+// Made on first use and never destroyed: applications call MPI from their exit handlers.
 const Types& types() {
   static const Types& made = *[] {
     auto* const all = new Types;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/datatype/construction/predefined.hpp — the datatypes that the ABI names: one static object per handle value.
-// Threads: made on first use.  Only the name changes afterwards (MPI_Type_set_name); the program orders these calls.
+// Threads: safe from any thread.  The objects are made on first use; later only name and attributes change, and the
+// application orders the calls of MPI_Type_set_name.
 #pragma once
 #include <cstdint>
 
@@ -8,11 +9,11 @@
 
 namespace mpi_shim::datatype {
 
-/// The type with this handle value, e.g. 0x209 for MPI_INT, which lives until the process ends; null when there is none
-/// (MPI_DATATYPE_NULL included).
+/// The datatype with this handle value, e.g. 0x209 for MPI_INT; it lives until the process ends.  Null if there is
+/// none; null for MPI_DATATYPE_NULL.
 Datatype* predefined(std::uintptr_t handle);
 
-/// Publishes all of them in the handle table; once, while MPI is started.
+/// Publishes all predefined datatypes in the handle table.  Called once, during MPI_Init.
 void publish_predefined_types();
 
 }  // namespace mpi_shim::datatype

@@ -11,8 +11,9 @@ std::size_t words_of(std::uint64_t bytes) noexcept { return (bytes + 7) / sizeof
 
 }  // namespace
 
-// A sequence lock whose reader sees no half of a change: every store is a release after the odd version, every load an
-// acquire before the version is looked at again (no fences, which ThreadSanitizer does not know).
+// The write side of a sequence lock.  Release stores keep all changes after the store of the odd version; acquire loads
+// in read() keep all loads before the second load of the version.  No fences, since ThreadSanitizer does not support
+// them.
 void AttachedTable::publish(const std::vector<AttachedRegion>& regions) noexcept {
   constexpr auto release = std::memory_order_release;
   version_.fetch_add(1, std::memory_order_acq_rel);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/target/attached.hpp — what one rank has attached to a dynamic window, in memory that its host shares:
-// the others read it themselves, so that an access needs no help of the owner.  What does not fit is not in it; a
-// reader that does not find an address here asks the owner. One process writes; others read at any time (a sequence
-// lock: the version is odd while the table changes).
+// mpi_shim/rma/target/attached.hpp — the table of the memory regions that one rank has attached to a dynamic window.
+// It is in memory shared by the ranks of a host, which read it and then access the regions without help of the owner.
+// It has at most kMost regions and only those with a key.  For an address that is not in it the origin sends access
+// messages.
+// Threads: the owner writes, under its Context's lock; any process reads at any time.  A sequence lock protects the
+// table: the version is odd during a change.
 #pragma once
 #include <array>
 #include <atomic>
@@ -14,10 +16,10 @@
 namespace mpi_shim::rma {
 
 struct AttachedRegion {
-  std::uint64_t base = 0;
-  std::uint64_t size = 0;
-  std::uint64_t key_size = 0;
-  std::array<std::byte, 192> key{};  ///< of its registration; one of GPU memory is the longest
+  std::uint64_t base = 0;            ///< address in the owner's memory
+  std::uint64_t size = 0;            ///< bytes
+  std::uint64_t key_size = 0;        ///< bytes of `key` in use
+  std::array<std::byte, 192> key{};  ///< of its registration; the longest keys are those of GPU memory
 
   [[nodiscard]] bool contains(std::uint64_t address, std::uint64_t length) const noexcept {
     return address >= base && address - base <= size && length <= size - (address - base);
@@ -26,12 +28,12 @@ struct AttachedRegion {
 
 class AttachedTable {
  public:
-  /// Owner only: replaces all entries.
+  /// Replaces all entries; drops regions beyond kMost.  Owner only.
   void publish(const std::vector<AttachedRegion>& regions) noexcept;
 
-  /// Changes with the table; for readers that remember what they have read.
+  /// Changes with each publish(), so that a reader can keep a copy of the entries.
   [[nodiscard]] std::uint32_t version() const noexcept { return version_.load(std::memory_order_acquire); }
-  /// All entries, and the version that they have.
+  /// Copies all entries to `regions` and returns their version.  Waits while the owner changes the table.
   std::uint32_t read(std::vector<AttachedRegion>& regions) const;
 
  private:

@@ -45,7 +45,7 @@ class AccessLock {
 };
 
 /// One byte per pair (process of the host, AccessLock), in shared memory behind the Controls (Target::claims).  The
-/// process sets a bit before it tries, and clears it when it has released the lock or its try has ended with an error.
+/// process sets a bit before it tries to lock, and clears it after it has released the lock or has given up.
 /// If a process dies with a bit set, the lock counts as lost.
 using Claim = std::atomic<std::uint8_t>;
 inline constexpr std::uint8_t kClaimsForItself = 1;  ///< it holds the lock or waits for it
@@ -54,8 +54,8 @@ inline constexpr std::uint8_t kClaimsForOthers =
 inline constexpr std::uint8_t kClaimIsLost =
     4;  ///< only the target: a rank for which it held the lock has failed; never cleared
 
-/// Held during one update: a whole accumulate in mapped memory, or one chunk of at most 64 KiB that the holder copies
-/// by the transport's get and put, for which it waits.
+/// Held during one update: an accumulate in mapped memory, one piece of an access message, or one chunk of at most 64
+/// KiB that the holder copies by the transport's get and put.  The holder waits for these copies.
 class UpdateLock {
  public:
   [[nodiscard]] bool try_lock(int rank) noexcept {
@@ -72,6 +72,7 @@ class UpdateLock {
   std::atomic<std::uint32_t> holder_{0};
 };
 
+/// The two locks of one target.  All-zero bytes are unlocked locks.
 struct alignas(64) Control {
   AccessLock access;
   alignas(64) UpdateLock update;

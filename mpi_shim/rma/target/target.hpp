@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/target/target.hpp — one rank of a window as this process sees it: where its memory is, how to get there,
-// which epochs are open towards it and what is in flight. Owned by its Window; addresses are stable.  Threads: under
-// the Context's lock, but for the atomics.
+// mpi_shim/rma/target/target.hpp — the state that this process has of one rank of a window: location of the memory,
+// path to it, open epochs and accesses in flight.
+// Owned by its Window; addresses are stable.  Threads: under the Context's lock, except for the atomics.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,55 +23,58 @@ class Window;
 enum class Direction : std::uint8_t { put, get };
 
 struct Target {
-  /// How its memory is accessed.
+  /// How this process accesses the target's memory (docs/design/rma.md).
   enum class Path : std::uint8_t {
-    unknown,    ///< not asked yet
+    unknown,    ///< no access yet
     mapped,     ///< loads and stores
-    one_sided,  ///< the transport's put and get, which need no help of the target; updates under the shared lock
-    messages,   ///< put and get for blocks, access messages for everything else: the owner has to progress
+    one_sided,  ///< the transport's put and get, without progress of the target; updates under the UpdateLock
+    messages,   ///< the transport's put and get for few blocks, else access messages: the target has to make progress
   };
+  /// How a passive-target lock is held; unchecked: an epoch with MPI_MODE_NOCHECK, without the lock.
   enum class Held : std::uint8_t { nothing, shared, exclusive, unchecked };
 
   p2p::Peer* peer = nullptr;
-  std::uint64_t base = 0;  ///< its address in the owner's memory
-  std::uint64_t size = 0;
-  std::int64_t disp_unit = 1;
-  std::byte* mapped = nullptr;              ///< where its memory is here; null when it is not
-  Control* control = nullptr;               ///< null for another host's: the owner is asked
-  Claim* claims = nullptr;                  ///< to control->access, by place among the ranks of this host
-  std::vector<std::byte> key;               ///< of the owner's registration; empty when none is needed
-  const AttachedTable* attached = nullptr;  ///< dynamic windows, on this host: what its owner has attached
+  std::uint64_t base = 0;       ///< address of the window memory in the target's process
+  std::uint64_t size = 0;       ///< bytes
+  std::int64_t disp_unit = 1;   ///< bytes
+  std::byte* mapped = nullptr;  ///< the window memory in this process; null if it is not mapped here
+  Control* control = nullptr;   ///< null if not shared with this process: lock requests go to the target
+  Claim* claims = nullptr;      ///< on control->access, by place among the ranks of this host
+  std::vector<std::byte> key;   ///< of the target's registration; empty if there is none that is usable here
+  const AttachedTable* attached = nullptr;  ///< dynamic windows: the target's table; null if it is not shared
   std::atomic<Path> path{Path::unknown};
-  std::atomic<Held> held{Held::nothing};  ///< by MPI_Win_lock, or within MPI_Win_lock_all
+  std::atomic<Held> held{Held::nothing};  ///< the target's lock, by this process: MPI_Win_lock or MPI_Win_lock_all
   bool started = false;                   ///< in the group of MPI_Win_start
 
-  std::atomic<std::uint32_t> pending{0};    ///< accesses that are not complete
-  std::atomic<std::uint32_t> posts{0};      ///< exposures to us that MPI_Win_start has not taken yet
-  std::atomic<bool> granted{false};         ///< the answer to our LockRequest
-  std::atomic<bool> refused{false};         ///< the other answer
-  std::atomic<std::uint32_t> unlocking{0};  ///< unlocks that are not answered yet
-  std::atomic<bool> failed{false};          ///< its process is gone
-  bool asks = false;                        ///< waits for our own lock
-  Held granted_to = Held::nothing;          ///< of our own lock, on its behalf
-  int error = 0;                            ///< the first error class of an access since the last synchronisation
+  std::atomic<std::uint32_t> pending{0};    ///< accesses to it that are not complete
+  std::atomic<std::uint32_t> posts{0};      ///< its MPI_Win_post to this process that no MPI_Win_start has consumed yet
+  std::atomic<bool> granted{false};         ///< it has answered the LockRequest of this process: granted
+  std::atomic<bool> refused{false};         ///< it has answered the LockRequest of this process: refused
+  std::atomic<std::uint32_t> unlocking{0};  ///< unlock messages to it that are not answered yet
+  std::atomic<bool> failed{false};          ///< its process has failed
+  bool asks = false;                        ///< its LockRequest waits in this process
+  Held granted_to = Held::nothing;          ///< how this process holds its own lock on behalf of that rank
+  int error = 0;                            ///< the first error class of an access to it since the last synchronisation
 
-  /// Access messages: in the order of the calls; the first access has pieces left to send.
+  /// Access messages to the target, in the order of the calls; all accesses in it have pieces left to send.
   struct Queue : p2p::Stalled {
     Window* window = nullptr;
     Target* target = nullptr;
-    bool stalled = false;         ///< progress tries again
-    std::uint32_t in_flight = 0;  ///< pieces not answered yet
+    bool stalled = false;         ///< no piece could be sent; the engine will call resume()
+    std::uint32_t in_flight = 0;  ///< pieces that are not answered yet
     std::deque<MessageAccess*> accesses;
   };
-  /// What an access needs.  Of a large window a process accesses few targets, so it is made at the first access.
+  /// The part of the state that only accesses need.  It is allocated at the first access, since a process accesses few
+  /// targets of a large window.
   struct Accessed {
-    MemoryHandle handle;                  ///< out of the key
-    std::vector<AttachedRegion> regions;  ///< of the table when it had `regions_version`
-    std::uint32_t regions_version = ~0U;
+    MemoryHandle handle;                  ///< made of `key`; valid unless that is empty
+    std::vector<AttachedRegion> regions;  ///< copy of the table `attached`
+    std::uint32_t regions_version = ~0U;  ///< version of that copy
     Queue queue;
   };
   std::unique_ptr<Accessed> accessed;  ///< null while `path` is unknown
 
+  /// Records the error of an access, unless there is an earlier one.
   void note(int error_class) noexcept {
     if (error == 0) error = error_class;
   }
