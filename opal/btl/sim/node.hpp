@@ -20,8 +20,8 @@ struct Node {
   MemoryUnit memory;        // thread-safe
   Packet* inbox = nullptr;  // packets for the node's software: a list, oldest first
   Packet* inbox_last = nullptr;
-  std::uint64_t busy_until = 0;     // simulated ns: its processor
-  std::uint64_t sending_until = 0;  // simulated ns: its network link
+  std::uint64_t busy_until = 0;     // simulated ns: its processor is busy until then
+  std::uint64_t sending_until = 0;  // simulated ns: its network link is busy until then
   std::uint32_t group = 0;          // see Fabric::set_group()
   const std::uint32_t window;       // Config::window
   bool crashed = false;
