@@ -100,7 +100,7 @@ std::vector<Interface> select(const std::vector<Interface>& all, const Interface
     if (exclude.matches(interface) || (!include.empty() && !include.matches(interface))) continue;
     (interface.address.is_loopback() ? loopback : chosen).push_back(interface);
   }
-  // Asked for by name or network: it stays, behind the others.  Otherwise it is the last resort.
+  // Loopback that `include` matches comes last.  Without `include` it is used only if there is nothing else.
   if (chosen.empty() || !include.empty()) chosen.insert(chosen.end(), loopback.begin(), loopback.end());
   return chosen;
 }
