@@ -170,7 +170,7 @@ class OPAL_EXPORT Module {
 
   // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
   // Called by the module's owner: a Context, or a program without one.  Connections do not survive the restore of an
-  // image: the owner then opens the component anew with the same Host.
+  // image: the owner then opens new modules with the same Host.
 
   /// Begins a checkpoint.  The owner posts nothing on this module until resume().
   /// Requires: the owners of all connected modules call it with the same `round`, which is higher than any before.

@@ -229,7 +229,7 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept
   Endpoint& endpoint = *route.owner;
   if ((endpoint.peer_session != 0 && endpoint.peer_session != hello.from) ||
       (hello.to != 0 && hello.to != endpoint.session)) {
-    return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
+    return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has opened a new session"});
   }
   endpoint.peer_session = hello.from;
   route.peer_made = made;
@@ -251,7 +251,7 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
     return forget(incoming);
   }
   if (known != nullptr && known->peer_session != 0 && known->peer_session != hello.from) {
-    known->break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
+    known->break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has opened a new session"});
     end(*known);
     known = nullptr;
   }

@@ -277,7 +277,7 @@ bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexc
     const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {staged.data, size});
     if (post == Post::again) return false;
     staged.to = nullptr;
-    if (post == Post::failed) return true;  // the peer is gone
+    if (post == Post::failed) return true;  // the endpoint is dead: endpoint_gone() drops the others
     serving.sent += size;
     if (serving.sent == serving.total) return true;
   }

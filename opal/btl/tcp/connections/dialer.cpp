@@ -112,7 +112,7 @@ class Attempt final : public Source {
       return dialer_.failed(*this, {Errc::permission, 0, "tcp handshake: the peer does not know the secret"}, false);
     }
     if (welcome.max_send > kLargestMaxSend.bytes) {
-      return dialer_.failed(*this, {Errc::protocol, 0, "tcp handshake: absurd message size", welcome.max_send}, false);
+      return dialer_.failed(*this, {Errc::protocol, 0, "tcp handshake: max_send too large", welcome.max_send}, false);
     }
     dialer_.welcomed(*this, welcome.max_send);
   }

@@ -62,7 +62,7 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bits);
     const unsigned most = base.is_v4() ? 32 : 128;
     if (error != std::errc{} || end != number.data() + number.size() || bits > most) {
-      return Error{Errc::invalid_argument, 0, "interface list: the number of bits after '/' is not one", bits};
+      return Error{Errc::invalid_argument, 0, "interface list: bad number of bits after '/'", bits};
     }
     filter.networks_.push_back({base, base.is_v4() ? bits + 96 : bits});
   }
