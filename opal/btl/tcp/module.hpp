@@ -24,7 +24,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
-  /// Sends what was posted and waits for its acknowledgement, for at most kCloseTimeout.
+  /// Sends what was posted and waits for its acknowledgement, for at most kCloseTimeout.  Drops messages on an endpoint
+  /// that is still dialing.
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
