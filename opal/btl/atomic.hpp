@@ -17,7 +17,7 @@ constexpr std::size_t size_of(AtomicType type) noexcept {
   return type == AtomicType::i32 || type == AtomicType::u32 || type == AtomicType::f32 ? 4 : 8;
 }
 
-/// True for every pair that the contract offers: bitwise operations exist for integers only.
+/// True for every pair of known values except a bitwise operation on f32 or f64.  Safe for values from a peer.
 constexpr bool is_supported(AtomicOp op, AtomicType type) noexcept {
   const bool floating = type == AtomicType::f32 || type == AtomicType::f64;
   return op <= AtomicOp::compare_swap && type <= AtomicType::f64 &&
@@ -28,14 +28,15 @@ struct AtomicRequest {
   AtomicOp op;
   AtomicType type;
   std::uint64_t remote_address;     ///< naturally aligned for `type`
-  const MemoryHandle* remote;       ///< needs Rights::remote_atomic
+  const MemoryHandle* remote;       ///< registered with Rights::remote_atomic; borrowed for the call
   std::uint64_t operand;            ///< the new value for swap and compare_swap
   std::uint64_t compare = 0;        ///< compare_swap only
-  std::uint64_t* result = nullptr;  ///< receives the old value when fetching; must live until completion
+  std::uint64_t* result = nullptr;  ///< receives the old value, if not null; must live until completion
 };
 
-/// Runs the operation on this process's memory with CPU atomics, so that it mixes with local atomic accesses, and
-/// returns the old value.  The caller has checked address, alignment and rights.
+/// Runs the operation on memory of this process with CPU atomics and returns the old value.  It is atomic with respect
+/// to atomic accesses of local threads.
+/// Requires: is_supported(op, type); `target` is accessible, aligned host memory; the caller has checked the rights.
 OPAL_EXPORT std::uint64_t execute_atomic(AtomicOp op, AtomicType type, void* target, std::uint64_t operand,
                                          std::uint64_t compare) noexcept;
 

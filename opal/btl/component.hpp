@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/component.hpp — the registry's record of a transport: constants and two plain functions.
-// New fields get a default, so that existing transports never change when the interface grows (seed 002).
+// A new field needs a default value, so that existing transports compile unchanged.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -22,7 +22,7 @@ enum class Reach : std::uint8_t {
 
 using Modules = std::vector<std::unique_ptr<Module>>;  ///< one per device or rail; most transports have one
 
-/// What Component::open of a transport with one module returns.
+/// Makes a list of the one module, or passes its error on; for Component::open of a transport with one module.
 template <class M>
 Result<Modules> only(Result<std::unique_ptr<M>> module) {
   if (!module) return module.error();
@@ -38,14 +38,15 @@ inline Result<Modules> open_nothing(const Host& /*host*/, const config::Store& /
 }
 
 struct Component {
-  std::string_view name;          ///< as in `--btl NAME` and in addresses: [a-z0-9]{1,15}
-  std::string_view summary;       ///< one line for the user
-  std::uint32_t exclusivity = 0;  ///< higher is preferred among those that reach a peer: smcuda > sm > verbs > tcp
+  std::string_view name;                    ///< as in `--btl NAME` and in addresses: [a-z0-9]{1,15}
+  std::string_view summary;                 ///< one line for the user
+  std::uint32_t exclusivity = 0;            ///< the highest that reaches a peer is used: smcuda > sm > verbs > tcp
   const config::GroupInfo* vars = nullptr;  ///< its configuration variables
   Reach reach = Reach::others;
-  /// Checks whether this process can use the transport here.  The error is the reason: "no /dev/infiniband".  Opens
-  /// nothing.
+  /// Checks whether this process can use the transport on this host.  Opens nothing.  The error is the reason for the
+  /// user, e.g. "no /dev/infiniband".
   Result<void> (*usable)(const config::Store& store) noexcept = &always_usable;
+  /// Opens the modules of one Context.  `host` refers to objects that outlive the modules.
   Result<Modules> (*open)(const Host& host, const config::Store& store) = &open_nothing;
 };
 

@@ -8,10 +8,11 @@ namespace opal::btl {
 
 class Endpoint;
 
-/// The argument of a handler.  `data` is header and payload, contiguous, 8-byte aligned.  A peer made it: check it. The
-/// peer may still be able to write that memory: read each field once, then check the copy.
+/// The argument of a handler.  `data` is header and payload, contiguous, 8-byte aligned.
+/// The bytes come from a peer and are not checked.  The peer may still be able to write that memory (sm): the handler
+/// reads each field once and checks the copy.
 struct Delivery {
-  Endpoint& from;  ///< for answers; from.peer() names the sender beyond the endpoint's lifetime
+  Endpoint& from;  ///< the sender; the handler may post on it.  A copy of from.peer() stays valid after the handler
   Tag tag;
   ByteSpan data;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/endpoint.hpp — one peer through one module.
-// Owned by its module.  Valid from connect() or Observer::on_accepted() until disconnect() or the module's end, also
-// after the peer died.  Threads: as its module.
+// Owned by its module.  Valid from connect() or Observer::on_accepted() until disconnect() or the module's end; the
+// death of the peer does not end it.  Threads: as its module.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,27 +25,29 @@ class OPAL_EXPORT Endpoint {
   [[nodiscard]] Module& module() const noexcept { return module_; }
   [[nodiscard]] const PeerId& peer() const noexcept { return peer_; }
 
-  /// True once the peer disconnected, died or broke the protocol; every later post answers `failed`.
+  /// True once the peer has disconnected, died or broken the protocol.  Every later post returns `failed`.
   [[nodiscard]] bool dead() const noexcept { return dead_; }
-  /// Why the endpoint died, or why the last post without a completion failed.
+  /// Why the endpoint is dead; else why the latest send, alloc() or prepare_src() that failed did so.
   [[nodiscard]] const Error& error() const noexcept { return error_; }
   void set_error(const Error& why) noexcept { error_ = why; }
 
   /// True when put/get move data without the peer's help (single copy, RDMA); false when they are emulated.
   [[nodiscard]] virtual bool one_sided() const noexcept { return false; }
-  /// The path to this peer and why it was chosen, for explain(): e.g. "cma: probe copied 4096 bytes".  Allocates.
+  /// The path to this peer and why it was chosen, as text for explain(): "cma: probe copied 4096 bytes".  Allocates.
   [[nodiscard]] virtual std::string describe() const = 0;
 
-  /// True when GPU memory moves to and from this peer without host memory: large transfers are cheapest as a get.  The
-  /// transport sets it when it has found out, and may clear it.
+  /// True when the transport copies GPU memory to and from this peer without staging in host memory.  The layer above
+  /// then uses a get for large transfers.  The transport sets it after a test, and clears it when a copy fails.
   bool gpu_direct = false;
 
-  /// Guards the sender state of the endpoint: all that Module::send_beside() may touch.  A thread that changes sender
-  /// state under the module's lock takes it as well, for a few instructions.  Lock order: module lock, then send lock.
-  /// Set by the layer above before another thread knows the endpoint.  Null: send_beside() is never called.
+  /// The send lock.  It guards the sender state of the endpoint: all that Module::send_beside() may touch.  A thread
+  /// that holds the module's lock also takes the send lock to change sender state.
+  /// Lock order: module lock, then send lock.
+  /// The layer above owns the lock and sets the pointer before another thread knows the endpoint.
+  /// Null: the layer above never calls send_beside().
   SpinLock* send_lock = nullptr;
 
-  /// Holds the endpoint's send lock, if it has one.
+  /// Holds the endpoint's send lock during its own lifetime; does nothing if `send_lock` is null.
   class SendGuard {
    public:
     explicit SendGuard(const Endpoint& endpoint) noexcept : lock_(endpoint.send_lock) {
@@ -83,14 +85,13 @@ class OPAL_EXPORT Endpoint {
   std::uint32_t fragments_ = 0;
   Error error_{};
 
-  // For checkpoints: the module's list of endpoints, and the latest round whose marker was sent and received.
   friend class Fragment;
   friend class MessageTransport;
   friend class Module;
-  Endpoint* next_ = nullptr;
+  Endpoint* next_ = nullptr;  // in the module's list of endpoints
   Endpoint* previous_ = nullptr;
-  std::uint64_t marked_ = 0;
-  std::uint64_t heard_ = 0;
+  std::uint64_t marked_ = 0;  // latest checkpoint round whose marker this side has sent
+  std::uint64_t heard_ = 0;   // latest checkpoint round whose marker has arrived
 };
 
 }  // namespace opal::btl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/fragment.hpp — a send buffer inside the transport, which the caller fills in place.  From prepare_src(): a
-// header there plus a reference to the caller's memory.
+// opal/btl/fragment.hpp — a send buffer inside the transport.  After alloc() the caller fills the whole message in
+// place.  After prepare_src() the buffer holds the header; the payload is a reference to the caller's memory.
 // Move-only.  The destructor returns an unsent fragment to the transport.  Threads: as its module.
-// Lifetime: it ends before its endpoint is disconnected.  It may outlive the peer: a dead endpoint stays until then.
+// Lifetime: a fragment must be sent or destroyed before its endpoint is disconnected, also when the endpoint is dead.
 #pragma once
 #include <utility>
 
@@ -18,7 +18,7 @@ class Module;
 class Fragment {
  public:
   Fragment() noexcept = default;
-  /// For transports.  `slot` identifies the buffer to the transport.
+  /// For transports.  `data`: the bytes of the message in the buffer.  `slot` identifies the buffer to the transport.
   Fragment(Endpoint& to, MutableBytes data, void* slot) noexcept : to_(&to), data_(data), slot_(slot) {
     ++to.fragments_;
   }
@@ -38,17 +38,18 @@ class Fragment {
   Fragment& operator=(const Fragment&) = delete;
   ~Fragment() { give_back(); }
 
+  /// False for an empty fragment: default-constructed, moved from, or sent.
   explicit operator bool() const noexcept { return to_ != nullptr; }
   [[nodiscard]] Endpoint& to() const noexcept { return *to_; }
   [[nodiscard]] MutableBytes data() const noexcept { return data_; }
   [[nodiscard]] void* slot() const noexcept { return slot_; }
-  /// Sends fewer bytes than were allocated; `size` <= data().size().
+  /// Makes data() shorter, so that send() sends only its first `size` bytes.  Requires: `size` <= data().size().
   void shrink(std::size_t size) noexcept { data_ = data_.first(size); }
 
   ByteSpan user_payload;             ///< prepare_src() only: follows data() on the wire; borrowed until completion
-  Completion* completion = nullptr;  ///< called if send() answers `queued`
+  Completion* completion = nullptr;  ///< finished if send() returns `queued`; null: none
 
-  /// For transports: takes the buffer over (sent or returned); the fragment is empty afterwards.
+  /// For transports: the transport takes the buffer back (sent or returned).  The fragment is empty afterwards.
   void disown() noexcept {
     --to_->fragments_;
     to_ = nullptr;

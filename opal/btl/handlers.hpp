@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/handlers.hpp — which function gets the messages of a tag.  One table per Context, shared by its modules.
-// Threads: set and clear under the Context's lock or before traffic; dispatch runs inside progress().
+// opal/btl/handlers.hpp — maps the tag of an active message to its handler.  One table per Context, shared by its
+// modules.  Threads: set() and clear() under the Context's lock or before traffic; dispatch() runs inside progress().
 #pragma once
 #include <array>
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace opal::btl {
 
-/// A function and the object it works on.  Handlers may post on any endpoint; they must not block, call progress(),
-/// or disconnect the endpoint they were called for.
+/// A function and its first argument.  The owner of the table keeps `object` alive until clear().
+/// A handler may post on any endpoint.  It must not block and must not call progress() or Module::disconnect().
 struct Handler {
   using Fn = void (*)(void* object, Delivery& delivery) noexcept;
   Fn fn = nullptr;
@@ -21,7 +21,7 @@ struct Handler {
   const char* name = "";  ///< for traces and errors; static lifetime
 };
 
-/// `bind<&Server::on_request>(server, "request")`: a handler that calls a member function, checked by the compiler.
+/// Makes a handler that calls a member function: `bind<&Server::on_request>(server, "request")`.
 template <auto Method, class T>
 Handler bind(T& object, const char* name) noexcept {
   return {[](void* self, Delivery& delivery) noexcept { (static_cast<T*>(self)->*Method)(delivery); }, &object, name};
@@ -32,13 +32,14 @@ class OPAL_EXPORT HandlerTable {
   /// Errors: invalid_argument (tag 0 or 0xffff, no function), limit_reached (the tag has a handler already).
   Result<void> set(Tag tag, const Handler& handler);
   void clear(Tag tag) noexcept;
+  /// The handler of `tag`, valid until clear(); null: none.
   [[nodiscard]] const Handler* find(Tag tag) const noexcept {
     const Page* page = pages_[tag >> 8].get();
     if (page == nullptr || (*page)[tag & 0xff].fn == nullptr) return nullptr;
     return &(*page)[tag & 0xff];
   }
 
-  /// Runs the handler of delivery.tag; a message without a handler is counted, logged once per tag, and dropped.
+  /// Runs the handler of delivery.tag.  A message without a handler is dropped, with one log line per tag.
   void dispatch(Delivery& delivery) const noexcept {
     const Handler* handler = find(delivery.tag);
     if (handler == nullptr) [[unlikely]] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/host.hpp — what the opener (a Context, or a test) gives a module: identity, handlers, registrations and an
-// observer.  The opener owns them; they are valid until the module is destroyed.
+// opal/btl/host.hpp — what the opener of a module (a Context, or a test) passes to it: identity, handlers,
+// registrations and an observer.  The opener owns the referenced objects; they must outlive the module.
 #pragma once
 #include <chrono>
 
@@ -14,13 +14,15 @@ namespace opal::btl {
 class Endpoint;
 class RegistrationTable;
 
-/// Receives the events of a module, always from inside progress(), connect(), disconnect() or a post.
+/// Receives the connection events of a module.  Runs inside progress(), connect(), disconnect() or a post of it.
 class Observer {
  public:
-  /// A peer connected to this side.  The endpoint can be used at once.  Not called for endpoints of connect().
+  /// A peer has connected to this side.  The endpoint can be used at once.  Not called for an endpoint that connect()
+  /// has returned.
   virtual void on_accepted(Endpoint& endpoint) noexcept = 0;
-  /// The peer died or broke the protocol.  Called once per endpoint, after every operation pending on it has completed
-  /// with an error.  The endpoint stays allocated until disconnect(), which must not be called here.
+  /// The peer has disconnected, died or broken the protocol.  Called at most once per endpoint, after every operation
+  /// pending on it has completed with an error.  The endpoint stays allocated until disconnect(), which must not be
+  /// called here.
   virtual void on_failed(Endpoint& endpoint, const Error& why) noexcept = 0;
 
  protected:
@@ -32,9 +34,9 @@ struct Host {
   HandlerTable& handlers;
   RegistrationTable& registrations;
   Observer& observer;
-  Secret secret{};            ///< of the job: a peer that connects must prove that it knows the secret
-  bool cores_shared = false;  ///< processes outnumber cores: a peer may have to wait for our core
-  std::chrono::milliseconds connect_timeout{30'000};  ///< a peer that does not answer for so long is unreachable
+  Secret secret{};            ///< of the job; both sides of a connection prove that they know it
+  bool cores_shared = false;  ///< true: the host has more processes than cores, so a peer may not be running
+  std::chrono::milliseconds connect_timeout{30'000};  ///< a peer without an answer for that long is unreachable
 };
 
 }  // namespace opal::btl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/memory_handle.hpp — what a peer needs to address a registration: opaque bytes, at most 254 of them.
-// The same handle serves local and remote use.  A value: copy it as bytes, send it to peers that may use the memory.
+// The same handle serves local and remote use.  It is a plain value that owns nothing: a program copies bytes() to the
+// peers that may use the memory.  It is stale after deregister_memory().
 #pragma once
 #include <array>
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace opal {
 
-/// What a peer may do with a registration; combine with |.
+/// What a peer may do with a registration.  Values combine with |.
 enum class Rights : std::uint32_t {
   none = 0,
   remote_read = 1,
@@ -34,7 +35,7 @@ class MemoryHandle {
 
   MemoryHandle() noexcept = default;
 
-  /// A handle out of received bytes.  Errors: protocol (longer than kMaxSize).
+  /// Makes a handle of received bytes.  It checks only their number.  Errors: protocol (longer than kMaxSize).
   static Result<MemoryHandle> from_bytes(ByteSpan bytes) noexcept {
     if (bytes.size() > kMaxSize) return Error{Errc::protocol, 0, "MemoryHandle::from_bytes: too long", bytes.size()};
     MemoryHandle handle;

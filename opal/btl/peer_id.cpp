@@ -10,7 +10,7 @@ namespace opal {
 
 PeerId PeerId::random() noexcept {
   PeerId id;
-  // 16 bytes are never interrupted once the kernel's pool is seeded; without randomness no identity is safe to use.
+  // Requests of up to 256 bytes are never interrupted once the kernel's pool is seeded.  A PeerId must be unique.
   if (::getrandom(&id, sizeof id, 0) != static_cast<ssize_t>(sizeof id)) std::abort();
   return id;
 }

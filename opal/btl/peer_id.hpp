@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/peer_id.hpp — the identity of one Context: 128 random bits, never reused, the same on every transport.
-// Endpoints of different modules that lead to the same process are recognised by it.
+// opal/btl/peer_id.hpp — the identity of one Context: 128 random bits, never reused, the same on every transport.  It
+// shows that endpoints of different modules lead to the same Context.
 #pragma once
 #include <compare>
 #include <cstddef>
@@ -17,11 +17,11 @@ struct PeerId {
   std::uint64_t low = 0;
   friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
 
-  /// A fresh identity from the kernel's random source.
+  /// A new identity from the kernel's random source.  Aborts the process if the source fails.
   OPAL_EXPORT static PeerId random() noexcept;
 };
 
-/// First 8 hexadecimal digits, enough for a message to people.
+/// The first 8 hexadecimal digits, for log and error messages.
 OPAL_EXPORT std::string to_string(const PeerId& id);
 
 }  // namespace opal

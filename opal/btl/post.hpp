@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/post.hpp — the answer of a post, and the completion of a queued one.
-// Nothing here allocates.  The caller owns a Completion, which must outlive the operation.
+// opal/btl/post.hpp — the result of a post, and the completion of a queued one.  Nothing here allocates.
+// The caller owns a Completion, which must live until the operation has ended.
 #pragma once
 #include <cstdint>
 
@@ -8,24 +8,24 @@
 
 namespace opal {
 
-/// The answer of every post.
+/// The result of every post.
 enum class [[nodiscard]] Post : std::uint8_t{
-    done,    ///< finished; buffers are reusable, no completion will be called
-    queued,  ///< accepted; progress() calls the completion exactly once, with or without an error
-    again,   ///< not accepted for want of resources; nothing happened: call progress() and try again
-    failed,  ///< not accepted, and trying again is useless: see completion.error, or endpoint.error() if the post has
-             ///< no completion
+    done,    ///< finished; buffers are reusable, the completion is not called
+    queued,  ///< accepted; the completion is called exactly once, with or without an error, as a rule in progress()
+    again,   ///< not accepted for lack of a resource; nothing has happened: call progress() and try again
+    failed,  ///< not accepted, and a retry is useless.  The reason: completion.error of a one-sided operation, else
+             ///< endpoint.error()
 };
 
-/// Called when a queued operation ends.  A request embeds or derives from it and finds itself by static_cast or offset.
+/// Called when a queued operation ends.  A request derives from it or contains it; `fn` finds the request from `self`.
 struct Completion {
   using Fn = void (*)(Completion& self) noexcept;
 
-  Fn fn = nullptr;  ///< runs inside progress(); may post, must not block or call progress(); may end *this's lifetime
-  Error error{};    ///< set before fn runs and before a post returns `failed`
+  Fn fn = nullptr;  ///< may post and may destroy the Completion; must not block or call progress(); null: none
+  Error error{};    ///< set before fn runs, and before a one-sided post returns `failed`
 
   [[nodiscard]] bool ok() const noexcept { return error.code == Errc{}; }
-  /// Ends the operation: records the error (none by default) and calls fn.
+  /// For transports: records the error (none by default) and calls fn.  *this may not exist afterwards.
   void finish(const Error& why = {}) noexcept {
     error = why;
     if (fn != nullptr) fn(*this);

@@ -5,7 +5,7 @@
 
 namespace opal::btl {
 
-/// The list that CMake writes from opal_btl_component().
+/// Defined in a source file that CMake generates from the calls of opal_btl_component().
 std::span<const Component* const> builtin_components() noexcept;
 
 Registry Registry::with_builtins() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/registry.hpp — the transports a program has, as an ordinary object: tests add fakes, nothing depends on
-// static initialisation.  Built-in ones come from opal_btl_component() in CMake.
+// opal/btl/registry.hpp — the list of transports that a Context may open.  An ordinary object: a test may add its own,
+// and nothing depends on static initialisation.  opal_btl_component() in CMake adds a built-in transport.
 #pragma once
 #include <span>
 #include <string_view>
@@ -16,7 +16,9 @@ class OPAL_EXPORT Registry {
   /// All transports compiled into libopal, highest exclusivity first.
   static Registry with_builtins();
 
-  void add(const Component& component);  ///< kept by reference: constant records live for ever
+  /// Keeps a reference: `component` must outlive the registry.
+  void add(const Component& component);
+  /// Null: there is none of that name.
   [[nodiscard]] const Component* find(std::string_view name) const noexcept;
   [[nodiscard]] std::span<const Component* const> components() const noexcept { return components_; }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/remote_memory.hpp — what a module implements beside btl::Module when it keeps memory of its peers mapped, as
-// smcuda does with memory of their GPUs.  Found by dynamic_cast; a module without it keeps none.
-// Threads: as btl::Module.
+// opal/btl/remote_memory.hpp — an interface of modules that keep memory of their peers mapped, as smcuda does with GPU
+// memory.  The layer above finds it by dynamic_cast from btl::Module.  Threads: as btl::Module.
 #pragma once
 #include "opal/core/result.hpp"
 #include "opal/rcache/statistics.hpp"
@@ -10,11 +9,11 @@ namespace opal::btl {
 
 class KeepsRemoteMemory {
  public:
-  /// Unmaps all of it; what is needed later is mapped again.  For checkpoints: no image holds such mappings.
-  /// Errors: busy (copies from or to it are in flight; detail: how many).
+  /// Unmaps all memory of peers; a later operation maps it again.  For checkpoints: an image cannot hold such mappings.
+  /// Errors: busy (copies from or to it are in flight; detail: their number).
   virtual Result<void> release_remote_memory() noexcept = 0;
 
-  /// What the caches of it have counted, over all peers, and hold now.
+  /// The statistics of the caches of mappings, summed over all peers.
   [[nodiscard]] virtual rcache::Statistics remote_memory_statistics() const noexcept = 0;
 
  protected:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening, peers, messages and progress; puts and gets are in transfers.cpp.
+// Opening, peers, messages, registrations and progress; puts and gets are in transfers.cpp.
 #include "opal/btl/rails/module.hpp"
 
 #include <sys/epoll.h>
@@ -18,7 +18,7 @@ namespace {
 
 using Ways = std::vector<std::vector<std::byte>>;
 
-constexpr std::chrono::milliseconds kLeaveTime{2'000};  // for what a disconnected endpoint has not handed to a rail yet
+constexpr std::chrono::milliseconds kLeaveTime{2'000};  // time limit for a disconnected endpoint to send its messages
 
 Result<Ways> decode_ways(ByteSpan bytes) {
   wire::AddressHead head{};
@@ -75,7 +75,7 @@ Attributes joined(const std::vector<std::unique_ptr<btl::Module>>& modules) {
   return attributes;
 }
 
-/// Of a registration: the memory is at fault, or room can be made; not the rail.
+/// True for errors of a registration that have the caller as their cause (the memory, or a limit), not the rail.
 bool is_the_callers(const Error& why) noexcept {
   return why.code == Errc::limit_reached || why.code == Errc::no_memory || why.code == Errc::invalid_argument ||
          why.code == Errc::permission;
@@ -94,7 +94,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t count
     auto opened = opener(inner, i);
     if (!opened && i == 0) return opened.error();
     if (!opened) {
-      log::warn("btl.rails", "rail {} is left out: {}", i, opal::to_string(opened.error()));
+      log::warn("btl.rails", "rail {} and those behind it are left out: {}", i, opal::to_string(opened.error()));
       break;
     }
     epoll_event event{};
@@ -205,7 +205,7 @@ void Module::on_accepted(btl::Endpoint& route) noexcept {
 
 void Module::on_failed(btl::Endpoint& below, const Error& why) noexcept {
   auto* const route = static_cast<Route*>(below.upper);
-  if (route == nullptr) return;  // retired already
+  if (route == nullptr) return;  // retired
   retire(below);
   if (route->owner == nullptr) return forget(*route);
   route->owner->on_lost(*route, why);
@@ -229,7 +229,7 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept
   Endpoint& endpoint = *route.owner;
   if ((endpoint.peer_session != 0 && endpoint.peer_session != hello.from) ||
       (hello.to != 0 && hello.to != endpoint.session)) {
-    return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
+    return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has opened a new session"});
   }
   endpoint.peer_session = hello.from;
   route.peer_made = made;
@@ -247,11 +247,11 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   }
   const bool gone = hello.to != 0 && (known == nullptr || known->session != hello.to);
   if (gone || (known == nullptr && closing_)) {
-    retire(below);  // it means an endpoint that is no more
+    retire(below);  // the hello is for an endpoint that does not exist any more, or this module is closing
     return forget(incoming);
   }
   if (known != nullptr && known->peer_session != 0 && known->peer_session != hello.from) {
-    known->break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
+    known->break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has opened a new session"});
     end(*known);
     known = nullptr;
   }
@@ -290,7 +290,8 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   ConnectedTransport::end_operations(endpoint, why);
 }
 
-/// Operations end now, so the connections that carry them do; messages that wait for another rail get new ones.
+/// disconnect() ends the operations, and so end_operations() ends the connections that carry them.  Messages that no
+/// rail has taken go over new connections.
 bool Module::leave(Endpoint& endpoint, const Error& /*why*/) noexcept {
   if (endpoint.dead() || endpoint.leave()) return false;
   endpoint.leave_anew();
@@ -327,7 +328,7 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, MessageTransport::register_memory(base, size, rights));
-  // A rail whose device is gone is left out: the others do its work.
+  // A rail whose device has failed gets no registration: the other rails move its share.
   std::vector<MemoryHandle> parts(below_.modules.size());
   std::size_t known = 0;
   Error why{};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/rails/module.hpp — several modules of one transport, each on a device of its own, as one module.
-// Rail i of one side reaches rail i of the other.  Messages take one rail, and another when that breaks
-// (endpoint.hpp).  Large puts and gets are cut into pieces that take all rails; a piece whose rail breaks goes again by
-// another, which does no harm: it writes the same bytes to the same place.  Atomics go as messages and are carried out
-// by the owner's processor: two devices' atomics are not atomic with each other, and one whose answer was lost could
-// not be repeated.  A peer is dead when no rail reaches it.
-// Threads: as btl::Module.
+// opal/btl/rails/module.hpp — several modules of one transport (rails), each on its own device, used as one module.
+// Rail i of one side connects to rail i of the other side.
+// * Messages use one rail at a time; when it fails, they move to another (endpoint.hpp).
+// * Large puts and gets are cut into pieces over all rails.  A piece of a failed rail is posted again on another rail
+//   (transfers.hpp); it writes the same bytes to the same place.
+// * Atomics are emulated: the target's processor executes them.  Atomics of two devices are not atomic with each other,
+//   and an atomic whose answer was lost could not be repeated.
+// A peer is dead when no rail reaches it.
+// Owns the rails' modules and acts as their opener: they report to it, not to the Context.  Threads: as btl::Module.
 #pragma once
 #include <functional>
 #include <memory>
@@ -25,15 +27,16 @@ inline constexpr std::size_t kMostRails = 4;
 
 class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
-  /// Opens the module of one rail with the host that it is given.
+  /// Opens the module of rail number `rail`, with `below` as its Host.
   using Opener = std::function<Result<std::unique_ptr<btl::Module>>(const Host& below, std::size_t rail)>;
 
-  /// Opens `count` rails; those behind the first that do not open are left out, with a warning.  Errors: of the first.
+  /// Opens `count` >= 1 rails, at most kMostRails.  If a rail other than the first fails to open, it and all behind it
+  /// are left out, with a warning.  Errors: of opening the first rail, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, std::size_t count, const Opener& opener);
   ~Module() override;
 
   [[nodiscard]] const std::vector<std::unique_ptr<btl::Module>>& rails() const noexcept { return below_.modules; }
-  /// Whether the peer of a rail's endpoint may be reached by another rail.
+  /// True when another rail than that of `below` is connected to the same peer, or has not been tried yet.
   [[nodiscard]] bool has_other_way(const btl::Endpoint& below) const noexcept;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
@@ -51,16 +54,17 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   [[nodiscard]] int wait_fd() const noexcept override { return epoll_.get(); }
 
-  // For endpoints and transfers.
+  // For rails::Endpoint and Transfers.
   [[nodiscard]] btl::Module& rail(std::uint32_t index) const noexcept { return *below_.modules[index]; }
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
-  /// It has something to settle.
+  /// Makes the next progress() call endpoint.settle().
   void attend(Endpoint& endpoint) noexcept;
-  /// An endpoint of a rail without a reference.
+  /// Disconnects a rail's endpoint in the next progress(): disconnect() is not allowed inside a handler.
   void retire(btl::Endpoint& below) noexcept;
-  /// Whether what the rail has for this peer is about to be disconnected, and no connection for `wanted`.
+  /// True when `below`, which a rail's connect() returned for the route `wanted`, is of no use to it: it is retired or
+  /// belongs to another endpoint of this module, and is disconnected soon.
   [[nodiscard]] bool is_ending(const btl::Endpoint& below, const Route& wanted) const noexcept;
-  /// The one below now belongs to an endpoint's route.
+  /// Makes `below` the rail's endpoint of `route`.
   void adopt(btl::Endpoint& below, Route& route) noexcept;
 
  private:
@@ -70,14 +74,14 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left; }
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override;
-  /// What the rails are given as their host.
+  /// The observer and the handler table in the Host of the rails.
   struct Below final : Observer {
     void on_accepted(btl::Endpoint& route) noexcept override { rails->on_accepted(route); }
     void on_failed(btl::Endpoint& route, const Error& why) noexcept override { rails->on_failed(route, why); }
     void on_message(Delivery& delivery) noexcept { rails->on_message(delivery); }
     Module* rails = nullptr;
     HandlerTable handlers;
-    std::vector<std::unique_ptr<btl::Module>> modules;  // before the table goes
+    std::vector<std::unique_ptr<btl::Module>> modules;  // destroyed before `handlers`
   };
   Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll);
 
@@ -94,20 +98,20 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] std::size_t settle() noexcept;
   void end(Endpoint& endpoint) noexcept;
 
-  std::unique_ptr<Below> owned_below_;
+  std::unique_ptr<Below> owned_below_;  // at a stable address, which the rails' Host refers to
   Below& below_;
-  Fd epoll_;
+  Fd epoll_;  // over wait_fd() of all rails
   std::vector<std::byte> address_;
   Transfers striped_;
   PipelinedTransfers pipelined_;
-  std::vector<std::unique_ptr<Route>> unauthenticated_;
-  std::vector<Endpoint*> attention_;
-  std::vector<btl::Endpoint*> retired_;
-  bool closing_ = false;
-  std::size_t events_ = 0;
+  std::vector<std::unique_ptr<Route>> unauthenticated_;  // accepted by a rail, without a hello so far
+  std::vector<Endpoint*> attention_;                     // see attend()
+  std::vector<btl::Endpoint*> retired_;                  // see retire()
+  bool closing_ = false;                                 // the destructor runs: no new peers
+  std::size_t events_ = 0;                               // of the current receive()
 };
 
-/// Component::open of a transport that may be used over several devices: one module as it is, more as rails.
+/// For Component::open: returns the module of one device as it is if `count` <= 1, else a Module over `count` rails.
 OPAL_EXPORT Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Opener& opener);
 
 }  // namespace opal::btl::rails

@@ -13,11 +13,11 @@
 namespace opal::btl::rails {
 namespace {
 
-constexpr std::uint64_t kPiece = 256 << 10;        // bytes; what is not larger goes over one rail
-constexpr std::uint32_t kPiecesPerRail = 2;        // of one operation: one moves, the next is registered
-constexpr std::uint64_t kNotRegistered = 4 << 10;  // bytes that rails move without a registration
+constexpr std::uint64_t kPiece = 256 << 10;        // bytes
+constexpr std::uint32_t kPiecesPerRail = 2;        // of one operation: one moves while the next is registered
+constexpr std::uint64_t kNotRegistered = 4 << 10;  // bytes: such a piece is posted without a registration
 
-/// The rail is lost, or about to be: nothing that another rail could not do.
+/// True when the rail is the cause of the error, so that another rail may move the piece.
 bool is_the_rails(const Error& why) noexcept {
   return why.code == Errc::peer_gone || why.code == Errc::canceled || why.code == Errc::unreachable ||
          why.code == Errc::timed_out;
@@ -45,7 +45,7 @@ Result<MemoryHandle> join(const MemoryHandle& software, std::span<const MemoryHa
 
 namespace {
 
-/// The `index`-th part, the software's first.
+/// Part number `index` of a handle; part 0 is the software handle, part i + 1 that of rail i.
 Result<MemoryHandle> nth(const MemoryHandle& handle, std::uint32_t index) noexcept {
   ByteSpan bytes = handle.bytes();
   for (std::uint32_t i = 0; !bytes.empty(); ++i) {
@@ -105,7 +105,8 @@ void Transfers::release(TransferPiece& ended) noexcept {
   free_.push_back(&piece);
 }
 
-/// The caller's own registration, or one from the cache; null: the rail finds its way.
+/// Sets `registered` to the rail's handle of the local memory: from the caller, or from the cache.  Leaves it null if
+/// there is none; the rail then registers the memory itself.
 void Transfers::borrow(Piece& piece, MemoryHandle& handle, const MemoryHandle*& registered) noexcept {
   const RdmaOperation& operation = *piece.operation;
   const MemoryHandle* whole = operation.has_local_handle ? &operation.local_handle : nullptr;
@@ -124,7 +125,8 @@ void Transfers::borrow(Piece& piece, MemoryHandle& handle, const MemoryHandle*& 
   registered = &handle;
 }
 
-/// Whether it may go (again): nothing of an earlier attempt comes after it.  A connection that stands has told its end.
+/// True when the piece may be posted: no earlier post of it can still write.  That is so if it was never posted, is a
+/// get, its connection still exists (the post has then completed), or the peer has confirmed the connection's end.
 bool Transfers::is_fenced(const Piece& piece) noexcept {
   return piece.broken == nullptr || !piece.operation->is_put() || piece.made > piece.broken->lost ||
          piece.made <= piece.broken->fenced;
@@ -142,7 +144,7 @@ TransferEngine::Move Transfers::move(TransferPiece& moving) noexcept {
     if (!part_of(operation.handle, route.rail)) continue;
     if (best == nullptr || route.loaded < best->loaded) best = &route;
   }
-  if (best == nullptr) {  // no rail that stands knows the peer's memory
+  if (best == nullptr) {  // no connected rail has a handle of the remote memory
     return any ? outcome(piece, post(piece, messages_, *software_of(operation.handle))) : Move::held;
   }
   piece.route = best;
@@ -158,7 +160,7 @@ TransferEngine::Move Transfers::move(TransferPiece& moving) noexcept {
 TransferEngine::Move Transfers::outcome(Piece& piece, Post post) noexcept {
   if (post == Post::queued) return Move::in_flight;
   leave_route(piece);
-  piece.broken = nullptr;  // nothing of it was posted
+  piece.broken = nullptr;  // not in flight, so no fence is needed
   if (post == Post::again) return Move::held;
   return post == Post::done ? Move::ended : judge(piece);
 }
@@ -174,7 +176,7 @@ TransferEngine::Move Transfers::moved(TransferPiece& ended) noexcept {
   return piece.ok() ? Move::ended : judge(piece);
 }
 
-/// After an error: whether another rail may do it.
+/// After an error of the piece: holds it for another rail, or fails the operation.
 TransferEngine::Move Transfers::judge(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
   const btl::Endpoint& to = *operation.to;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/rails/transfers.hpp — puts and gets over the rails: cut into pieces, each a put or get of one rail, the rail
-// with the least in flight first.  A piece of a broken rail goes again by another, a put only when the peer has said
-// that the broken one lets nothing through any more: it could come after a later put to the same place.
-// Owned by its module; threads as that.
+// opal/btl/rails/transfers.hpp — puts and gets over the rails.  An operation is cut into pieces; each piece is a put or
+// get of the rail with the fewest bytes in flight.
+// A piece of a failed rail is posted again on another rail.  A piece of a put waits until the peer has confirmed that
+// it has ended its side of the failed connection (`fenced`).  Otherwise the old piece could overwrite a later put.
+// Owned by its module.  Threads: as the module.
 #pragma once
 #include <deque>
 #include <span>
@@ -16,35 +17,37 @@
 
 namespace opal::btl::rails {
 
-/// The handle of `software`, the Context's table's, and the rails' own.  Errors: limit_reached (too long).
+/// Joins the handle of the Context's RegistrationTable and the handles of the rails, by rail number; an empty one: that
+/// rail has no registration.  Errors: limit_reached (longer than MemoryHandle::kMaxSize).
 Result<MemoryHandle> join(const MemoryHandle& software, std::span<const MemoryHandle> rails);
-/// A rail's part.  Errors: protocol (not a handle of rails), unreachable (it has none for this rail).
+/// The handle of one rail.  Errors: protocol (not a handle of rails), unreachable (it has none for this rail).
 Result<MemoryHandle> part_of(const MemoryHandle& handle, std::uint32_t rail) noexcept;
-/// The Context's table's part.  Errors: protocol.
+/// The handle of the Context's RegistrationTable.  Errors: protocol (not a handle of rails).
 Result<MemoryHandle> software_of(const MemoryHandle& handle) noexcept;
 
 class Transfers final : TransferEngine {
  public:
-  /// `messages`: where no rail that stands knows the peer's memory.
+  /// `messages` moves a piece when no connected rail has a handle of the remote memory.
   Transfers(Module& module, RdmaEmulation& messages, RdmaOperations& operations) noexcept
       : TransferEngine(operations), rails_(module), messages_(messages) {}
 
+  /// As Module's put and get.  Requires: the caller has checked `remote`; size > 0.
   Post start(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
              std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
              Completion& completion) noexcept;
 
-  /// Posts what had to wait; returns how much happened.
+  /// Posts held pieces; returns how many are no longer held.
   std::size_t progress() noexcept { return retry(); }
   using TransferEngine::idle;
-  /// Ends what waits for a dead endpoint; what is in flight on its routes ends with these.
+  /// Ends the operations on a dead endpoint.  Pieces in flight end when their rail's endpoint is disconnected.
   using TransferEngine::abandon;
 
  private:
   struct Piece : TransferPiece {
-    Route* route = nullptr;         // null: not posted, or as messages of the rails
-    const Route* broken = nullptr;  // where it was posted before
-    std::uint32_t made = 0;         // by which connection of that
-    rcache::Lease lease;
+    Route* route = nullptr;         // in flight on it; null: not posted, or posted to the emulation
+    const Route* broken = nullptr;  // latest route of a post that was queued; null: none
+    std::uint32_t made = 0;         // Route::made of `broken` at that time: the number of its connection
+    rcache::Lease lease;            // of the local memory
   };
 
   TransferPiece* take(RdmaOperation& operation) noexcept override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that the registry sees of this folder.
+// The Component of the self transport.
 #include "opal/btl/component.hpp"
 
 #include "opal/btl/self/module.hpp"
@@ -7,7 +7,7 @@
 namespace opal::btl::self {
 namespace {
 
-constexpr std::uint32_t kExclusivity = 65536;  // no other transport carries messages to the own process
+constexpr std::uint32_t kExclusivity = 65536;  // above all others: messages to the own Context use self
 
 Result<Modules> open(const Host& host, const config::Store& /*store*/) { return only(Module::open(host)); }
 

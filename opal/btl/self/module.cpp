@@ -20,7 +20,7 @@ Attributes attributes_for(std::size_t ring) {
   Attributes result;
   result.transport = "self";
   result.exclusivity = 65536;
-  result.gpu_memory = true;  // the driver copies within a process
+  result.gpu_memory = true;  // the GPU's driver copies within a process
   result.max_send = std::min(kMaxSend, ring / 4);
   result.eager = std::min<std::size_t>(result.max_send, 4096);
   result.latency_ns = 20;
@@ -52,7 +52,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan /*address*/)
 bool Module::leave(Endpoint& endpoint, const Error& why) noexcept {
   endpoint.mark_dead(why);
   endpoint_ = nullptr;
-  head_ = tail_;  // the receiver has gone, too
+  head_ = tail_;  // drops undelivered messages: the receiver is the same endpoint
   return false;
 }
 
@@ -150,7 +150,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
     }
     Delivery delivery{*endpoint_, record.tag, {ring_.data() + place + sizeof record, record.size}};
     host().handlers.dispatch(delivery);
-    head_ += sizeof record + align_up(record.size, 8);  // after the handler: its bytes must stay until then
+    head_ += sizeof record + align_up(record.size, 8);  // after the handler, which reads the bytes
     ++count;
   }
   if (count != 0) armed_ = false;
@@ -160,7 +160,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
 bool Module::arm_wake_up() noexcept {
   if (head_ != tail_) return false;
   eventfd_t count = 0;
-  (void)::eventfd_read(doorbell_.get(), &count);  // an old ring must not wake us again
+  (void)::eventfd_read(doorbell_.get(), &count);  // clears an earlier notification
   armed_ = true;
   return true;
 }

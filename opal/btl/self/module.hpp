@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/self/module.hpp — a process talking to itself: messages through a ring of bytes, put/get/atomics directly.
-// Messages are never delivered from inside a send: a handler that sends to itself would otherwise recurse.
-// Owns: its ring and its one endpoint.  Threads: as btl::Module.
+// opal/btl/self/module.hpp — the transport of a Context to itself.  Messages pass through a ring of bytes; put, get and
+// atomics run within the post.
+// progress() delivers messages, never a send: a handler that sends to itself would recurse otherwise.
+// Owns its ring and its one endpoint.  Threads: as btl::Module.
 #pragma once
 #include <memory>
 #include <vector>
@@ -24,7 +25,7 @@ class Endpoint final : public btl::Endpoint {
 
 class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
-  /// Bytes of messages to oneself that may wait for progress.
+  /// Default size of the ring in bytes: messages that wait for progress(), with a Record each.
   static constexpr std::size_t kRing = 1U << 20;
   /// `ring`: a power of two.  Errors: no_memory, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, std::size_t ring = kRing);
@@ -44,32 +45,33 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
 
  private:
-  /// Before each message in the ring; messages are padded to 8 bytes.
+  /// The header of each message in the ring.  Messages are padded to 8 bytes.
   struct Record {
     std::uint32_t size;
     Tag tag;
-    std::uint16_t kind;
+    std::uint16_t kind;  // kMessage or kSkip
   };
   static constexpr std::uint16_t kMessage = 0;
-  static constexpr std::uint16_t kSkip = 1;  // nothing more up to the end of the ring
+  static constexpr std::uint16_t kSkip = 1;  // the rest of the ring, up to its end, is unused
 
   Module(const Host& host, std::size_t ring, Fd doorbell);
   std::size_t receive(std::size_t budget) noexcept override;
   bool arm_wake_up() noexcept override;
   bool leave(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override {}  // no other process has its doorbell
-  /// Room for a record of `size` bytes in one piece, or null; commit() makes it a message.
+  /// Returns contiguous room for a message of `size` bytes; commit() makes it visible.  Null: the ring is full.
   std::byte* reserve(std::size_t size) noexcept;
   void commit(std::byte* place, std::size_t size, Tag tag) noexcept;
+  /// Checks an access to registered memory.  False: completion.error is set.
   bool check(Completion& completion, const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
              Rights wanted) noexcept;
 
   std::vector<std::byte> ring_;
-  std::uint64_t head_ = 0;        // bytes ever read
-  std::uint64_t tail_ = 0;        // bytes ever written
-  Endpoint* endpoint_ = nullptr;  // the only one
+  std::uint64_t head_ = 0;        // bytes ever read; never wraps
+  std::uint64_t tail_ = 0;        // bytes ever written; never wraps
+  Endpoint* endpoint_ = nullptr;  // null: not connected
   Fd doorbell_;
-  bool armed_ = false;
+  bool armed_ = false;  // the next message writes the doorbell
 };
 
 }  // namespace opal::btl::self

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/connected_transport.hpp — the base of a transport that keeps one endpoint per peer.  To
-// MessageTransport it adds the bookkeeping of endpoints, the order of reports, and progress.  The order:
+// opal/btl/shared/connected_transport.hpp — the base of a transport with one endpoint per peer.  To MessageTransport it
+// adds the ownership of the endpoints, progress(), and the order of reports:
 //
-// * an ended endpoint is reported at the end of progress(), after the messages that receive() delivered;
-// * operations pending on it complete first, then Observer::on_failed() runs, once;
-// * a new connection of the same peer is accepted after that report, see vacant().
+// * An endpoint that has ended is reported at the end of progress(), after the messages that receive() delivered.
+// * The operations pending on it complete first.  Then Observer::on_failed() runs, once.
+// * A new connection of the same peer is accepted only after that report, see vacant().
 //
-// A transport implements address(), connect(), send_inline(), wait_fd() and the functions below.  Its destructor calls
-// end_all() first: the endpoints live in this class, so they would outlive the transport's own members.
+// An endpoint is in one of three lists: living (in use), ended (dead; until disconnect()), leaving (disconnected; it
+// still sends what was posted before).
+// A transport implements address(), connect(), send_inline(), wait_fd() and the functions below.  Its destructor must
+// call end_all() first: this class owns the endpoints, so they would outlive the transport's own members.
 // Threads: as btl::Module.
 #pragma once
 #include <algorithm>
@@ -20,7 +22,7 @@
 
 namespace opal::btl {
 
-template <class E>  // a btl::Endpoint
+template <class E>  // derived from btl::Endpoint
 class ConnectedTransport : public MessageTransport {
  public:
   void disconnect(btl::Endpoint& endpoint) noexcept final {
@@ -63,34 +65,34 @@ class ConnectedTransport : public MessageTransport {
   /// Receives messages and runs their handlers, about `budget` of them; accepts and ends connections.  Returns the
   /// number of events.
   virtual std::size_t receive(std::size_t budget) noexcept = 0;
-  /// Makes wait_fd() readable for what comes from now on, a chance to send what back-pressure held up included.
-  /// Then polls once more.  False: receive() has work.
+  /// Arms wait_fd(): whatever arrives from now on makes it readable, and so does room for messages that back-pressure
+  /// has delayed.  Then polls all sources once more.  False: receive() has work.
   virtual bool arm_wake_up() noexcept = 0;
-  /// The opener disconnects `endpoint`.  Marks it dead with `why` and closes its connection.  True: what was posted
-  /// before still goes out, so the endpoint stays until has_left().
+  /// Called by disconnect().  Marks `endpoint` dead with `why` and ends its connection.  True: messages posted before
+  /// are still being sent, so the endpoint is destroyed only when has_left() is true.
   virtual bool leave(E& endpoint, const Error& why) noexcept = 0;
   [[nodiscard]] virtual bool has_left(const E& /*endpoint*/) const noexcept { return true; }
-  /// Completes every operation pending on a dead endpoint with `why`.  A transport with operations of its own adds
-  /// them.
+  /// Completes every operation pending on a dead endpoint with `why`.  A transport with its own operations overrides it
+  /// and also calls this one.
   virtual void end_operations(E& endpoint, const Error& why) noexcept { emulation().endpoint_gone(endpoint, why); }
-  /// The peer may connect again: a connection of it that waited can be accepted.
+  /// vacant(peer) has become true: the transport may accept a connection of the peer that had to wait.
   virtual void on_vacant(const PeerId& /*peer*/) noexcept {}
-  /// See Module::leave_to_parent().  A transport without descriptors that peers see closes nothing.
+  /// See Module::leave_to_parent().  Does nothing in a transport without descriptors that peers watch.
   void close_in_child() noexcept override = 0;
 
   // --- What a transport calls -------------------------------------------------------------------------------------
 
-  /// The endpoints that live, one per peer.
+  /// The endpoints in use, one per peer.
   [[nodiscard]] const std::unordered_map<PeerId, std::unique_ptr<E>>& living() const noexcept { return living_; }
-  /// The one that lives; null: none.
+  /// The living endpoint of `peer`; null: none.
   [[nodiscard]] E* find(const PeerId& peer) const noexcept {
     const auto found = living_.find(peer);
     return found == living_.end() ? nullptr : found->second.get();
   }
-  /// Those that have been disconnected and still send.
+  /// The endpoints that are disconnected and still send.
   [[nodiscard]] const std::vector<std::unique_ptr<E>>& leaving() const noexcept { return leaving_; }
 
-  /// Adds an endpoint that connect() made.
+  /// Adds an endpoint that connect() has made.  Requires: the peer has no living endpoint.
   E& add(std::unique_ptr<E> endpoint) {
     std::unique_ptr<E>& place = living_[endpoint->peer()];
     place = std::move(endpoint);
@@ -102,13 +104,13 @@ class ConnectedTransport : public MessageTransport {
     host().observer.on_accepted(added);
     return added;
   }
-  /// True when a connection of `peer` can be accepted: it has no endpoint that lives or is still to be reported.
+  /// True when a connection of `peer` can be accepted: it has no living endpoint and none whose end is unreported.
   [[nodiscard]] bool vacant(const PeerId& peer) const noexcept {
     return find(peer) == nullptr &&
            std::none_of(to_report_.begin(), to_report_.end(), [&](const E* ended) { return ended->peer() == peer; });
   }
-  /// The connection of a dead endpoint has ended, and all that arrived on it was delivered.  progress() reports it,
-  /// once. Nothing happens when the endpoint does not live.
+  /// Makes progress() report the end of `endpoint`, once.  Does nothing unless it is living.
+  /// Requires: the endpoint is dead, its connection is closed, and all messages that arrived on it were delivered.
   void end(E& endpoint) {
     if (find(endpoint.peer()) != &endpoint) return;
     const auto found = living_.find(endpoint.peer());
@@ -117,8 +119,8 @@ class ConnectedTransport : public MessageTransport {
     to_report_.push_back(&endpoint);
   }
 
-  /// Removes an endpoint that was neither accepted nor returned by connect(): it is not reported.  It stays until
-  /// has_left().
+  /// Removes an endpoint that was neither accepted nor returned by connect(), without a report.  It is destroyed when
+  /// has_left() is true.
   void discard(E& endpoint) {
     if (std::unique_ptr<E> taken = take(endpoint); taken != nullptr) leaving_.push_back(std::move(taken));
   }
@@ -133,11 +135,11 @@ class ConnectedTransport : public MessageTransport {
     while (!living_.empty()) disconnect(*living_.begin()->second);
     while (!ended_.empty()) disconnect(*ended_.back());
   }
-  /// Destroys those that still send, whatever they have not sent.
+  /// Destroys the leaving endpoints; messages that they have not sent are lost.
   void stop_leaving() noexcept { leaving_.clear(); }
 
  private:
-  /// Unreported; null: it is not here.
+  /// Takes the endpoint out of living_ or ended_ and cancels its report.  Null: it is in neither.
   std::unique_ptr<E> take(E& endpoint) noexcept {
     std::erase(to_report_, &endpoint);
     std::unique_ptr<E> taken;
@@ -168,10 +170,10 @@ class ConnectedTransport : public MessageTransport {
   }
 
   std::unordered_map<PeerId, std::unique_ptr<E>> living_;
-  std::vector<std::unique_ptr<E>> ended_;  // until disconnect()
-  std::vector<E*> to_report_;              // of them, in order
-  std::vector<std::unique_ptr<E>> leaving_;
-  bool progressing_ = false;
+  std::vector<std::unique_ptr<E>> ended_;    // until disconnect()
+  std::vector<E*> to_report_;                // endpoints in ended_ whose report is due, oldest first
+  std::vector<std::unique_ptr<E>> leaving_;  // until has_left()
+  bool progressing_ = false;                 // progress() runs
 };
 
 }  // namespace opal::btl

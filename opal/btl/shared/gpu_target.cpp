@@ -14,9 +14,9 @@
 namespace opal::btl {
 namespace {
 
-/// Operations that one peer may have in flight here at most: no honest initiator has more.
+/// Transfers of one peer at a time.  A correct initiator never has more operations in flight.
 constexpr std::size_t kMost = RdmaOperations::kMost;
-/// Slots that one get holds at most, and messages that it sends in a turn.
+/// Most slots that one get holds, and most messages that it sends in one advance().
 constexpr std::size_t kAhead = 16;
 constexpr int kTurns = 8;
 
@@ -24,7 +24,7 @@ std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byt
 
 std::uint64_t generation_of(const MemoryHandle& handle) noexcept {
   const auto decoded = SoftwareHandle::decode(handle);
-  return decoded ? decoded->generation : 0;  // the check before it has decoded it
+  return decoded ? decoded->generation : 0;  // not reached: the check has decoded it before
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ std::uint64_t GpuTarget::room() const noexcept { return module_.attributes().max
 
 // ---- Slots
 
-/// Without any, pieces are copied as they come: slower, not wrong.
+/// Makes the slots.  Without memory for them pieces are copied synchronously, which is slower.
 void GpuTarget::make_slots() noexcept try {
   const gpu::Config& config = gpu::started_with();
   slot_size_ = (room() + 63) / 64 * 64;
@@ -74,10 +74,10 @@ GpuTarget::Slot* GpuTarget::take_slot() noexcept {
 
 void GpuTarget::give_back(Slot& slot) noexcept {
   slot.transfer = nullptr;
-  free_.push_back(&slot);  // room was reserved for all
+  free_.push_back(&slot);  // no allocation: make_slots() has reserved the space
 }
 
-/// Errors: those of Copier::copy(); the slot is given back.
+/// Starts the copy of a slot.  Errors: as Copier::copy(); the slot is then free.
 Result<void> GpuTarget::start(Slot& slot, Transfer& transfer, std::uint64_t generation, void* to,
                               const void* from) noexcept {
   const gpu::Copier::Done done{[](void* user, const Result<void>& result) noexcept {
@@ -98,10 +98,11 @@ Result<void> GpuTarget::start(Slot& slot, Transfer& transfer, std::uint64_t gene
   return {};
 }
 
-/// Must not post: it runs inside the copier's callback, and the handler of a failed post may wait for the copier.
+/// The copy of the slot has ended.  Posts nothing: it runs inside a callback of the copier, and a failed post may lead
+/// to a wait for the copier.
 void GpuTarget::copied(Slot& slot, const Result<void>& result) noexcept {
   slot.copying = false;
-  if (!result && result.error().code == Errc::timed_out) memory_.lose();  // the device may yet use it
+  if (!result && result.error().code == Errc::timed_out) memory_.lose();  // the GPU may still access it
   Transfer* const transfer = slot.transfer;
   if (transfer == nullptr) return give_back(slot);
   --transfer->under_way;
@@ -119,7 +120,7 @@ void GpuTarget::registration_ended(std::uint64_t generation) noexcept {
 
 // ---- Transfers
 
-/// Null: the peer has too many.  One that cannot be done says so in its error.
+/// Makes a transfer.  Null: the peer has kMost.  A transfer that cannot be done has an error.
 GpuTarget::Transfer* GpuTarget::begin(Kind kind, Endpoint& peer, std::uint64_t operation,
                                       std::uint64_t address) noexcept {
   const auto of_peer = [&](const Transfer& transfer) { return transfer.peer == &peer; };
@@ -145,7 +146,7 @@ void GpuTarget::answer(const Transfer& transfer) noexcept {
   replies_.send(*transfer.peer, {transfer.operation, 0, static_cast<std::uint64_t>(transfer.error.code)});
 }
 
-/// Slots that the GPU still uses are free when it is through.
+/// Drops a transfer.  Its slots with a copy in flight become free when the copy ends.
 void GpuTarget::forget(Transfer& transfer) noexcept {
   for (Slot& slot : slots_) {
     if (slot.transfer != &transfer) continue;
@@ -175,7 +176,7 @@ void GpuTarget::land(Endpoint& from, const wire::PutPiece& piece, const MemoryHa
   if (transfer == nullptr) {
     return replies_.send(from, {piece.operation, 0, static_cast<std::uint64_t>(Errc::limit_reached)});
   }
-  if (transfer->complete) return;  // the peer goes on after the end
+  if (transfer->complete) return;  // the peer sends more after the last piece: drop it
   if (!transfer->failed()) {
     const auto landed =
         allowed ? copy_in(*transfer, generation_of(handle), at(piece.base + piece.offset), data) : allowed;
@@ -183,7 +184,7 @@ void GpuTarget::land(Endpoint& from, const wire::PutPiece& piece, const MemoryHa
   }
   transfer->complete = piece.offset + data.size() == piece.total;
   if (!transfer->over()) return;
-  answer(*transfer);  // a failure too is told only now: nothing of this put comes after a later one's bytes
+  answer(*transfer);  // also an error is sent only now: after the answer nothing of this put is written
   forget(*transfer);
 }
 
@@ -210,7 +211,7 @@ void GpuTarget::serve(Endpoint& to, const wire::GetRequest& request, const Memor
   (void)advance(*get);
 }
 
-/// Sends what has been read, and has more read.  Returns how much went out.
+/// Sends the pieces that have been read and starts to read more.  Returns the number of pieces sent.
 std::size_t GpuTarget::advance(Transfer& get) noexcept {
   std::size_t count = 0;
   for (int turn = 0; turn < kTurns && !get.failed() && get.sent < get.total; ++turn) {
@@ -218,7 +219,7 @@ std::size_t GpuTarget::advance(Transfer& get) noexcept {
       get.error = ahead.error();
       break;
     }
-    if (get.slots.empty()) {  // others have all of them
+    if (get.slots.empty()) {  // other transfers hold all slots
       const auto sent = send_at_once(get);
       if (!sent) get.error = sent.error();
       if (!sent || !*sent) break;
@@ -226,7 +227,7 @@ std::size_t GpuTarget::advance(Transfer& get) noexcept {
       Slot& slot = *get.slots.front();
       if (slot.copying) break;
       const wire::GetPiece piece{get.operation, get.sent};
-      // A dead endpoint is soon gone, and the transfer with it.
+      // After `failed` the endpoint is dead: endpoint_gone() drops the transfer.
       if (module_.send_inline(*get.peer, wire::kGetPiece, bytes_of(piece), {slot.data, slot.size}) != Post::done) break;
       get.sent += slot.size;
       get.slots.pop_front();
@@ -237,7 +238,7 @@ std::size_t GpuTarget::advance(Transfer& get) noexcept {
   return count;
 }
 
-/// Errors: the memory may not be read any more, or the GPU does not.
+/// Starts copies from the GPU to free slots.  Errors: those of the registration's check, and of the copier.
 Result<void> GpuTarget::read_ahead(Transfer& get) noexcept {
   while (get.read < get.total && get.slots.size() < kAhead) {
     OPAL_TRY(module_.host().registrations.check(get.handle, get.base, get.total, Rights::remote_read));
@@ -254,7 +255,7 @@ Result<void> GpuTarget::read_ahead(Transfer& get) noexcept {
   return {};
 }
 
-/// One piece, straight into the transport's memory.  False: it has no room.
+/// Copies one piece synchronously into a fragment and sends it.  False: the transport has no room.
 Result<bool> GpuTarget::send_at_once(Transfer& get) noexcept {
   const std::uint64_t size = std::min(room(), get.total - get.read);
   const wire::GetPiece piece{get.operation, get.sent};

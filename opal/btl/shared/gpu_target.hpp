@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/gpu_target.hpp — the owner's side of emulated puts and gets of GPU memory (rdma_emulation.hpp).
-// The bytes go through pinned host memory, a slot per message, and the GPU copies between slots and its memory while
-// messages come and go: several slots of one transfer are in flight at a time.  A put is answered when its last copy is
-// done; pieces of a get go out in order.  The slots are bounded: a piece that finds none is copied there and then, so a
-// peer that does not take its pieces holds up no other peer.  Memory that is deregistered is waited for, so nothing is
-// copied to or from it afterwards.
-// Owned by the module's emulation, from the first such message on.  Threads: as the module.
+// opal/btl/shared/gpu_target.hpp — the target's side of emulated puts and gets of GPU memory (rdma_emulation.hpp).
+// * Staging: the bytes pass through slots of pinned host memory, one message per slot.  The GPU copies between slots
+//   and its memory asynchronously, so several slots of one transfer are in flight at a time.
+// * A put is answered when its last copy has ended.  The pieces of a get are sent in order.
+// * The number of slots is bounded.  If none is free, a piece is copied synchronously without a slot.  So a peer that
+//   does not receive its pieces does not delay other peers.
+// * When a registration ends, its copies are waited for: nothing accesses its memory afterwards.
+// Owned by the module's RdmaEmulation, which makes it at the first put or get of GPU memory.  Threads: as the module.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,51 +32,54 @@ class GpuTarget final : RegistrationTable::Follower {
   GpuTarget& operator=(const GpuTarget&) = delete;
   ~GpuTarget();
 
-  /// Whether pieces of this put have come here before.
+  /// True when land() has begun this put and has not answered it.
   [[nodiscard]] bool lands(const Endpoint& from, std::uint64_t operation) noexcept;
-  /// Takes a piece, which lies within its put; `allowed`: whether the registration allows all of the put.
+  /// Copies a piece of a put to GPU memory.  `data` is read within the call.  `allowed`: the result of the check of the
+  /// whole put against its registration; an error ends the put with it.
+  /// Requires: the piece lies within [0, piece.total).
   void land(Endpoint& from, const wire::PutPiece& piece, const MemoryHandle& handle, ByteSpan data,
             const Result<void>& allowed) noexcept;
-  /// Sends the pieces of a get of at least a byte.
+  /// Begins a get and sends its pieces.  Requires: request.total > 0; the caller has checked the registration.
   void serve(Endpoint& to, const wire::GetRequest& request, const MemoryHandle& handle) noexcept;
 
-  /// Returns how much happened.
+  /// Continues copies, sends and answers; returns the number of events.
   std::size_t progress() noexcept;
-  /// False while something here waits for the GPU or for room in the transport.
+  /// False while a copy is in flight, a get is unfinished or an answer is due: progress() must be called.
   [[nodiscard]] bool idle() const noexcept;
-  /// The GPU is at work.
+  /// True while copies of the GPU are in flight.
   [[nodiscard]] bool copying() const noexcept { return copier_.pending() != 0; }
-  /// Forgets its transfers.  What the GPU is copying for them goes on, in memory of ours or registered memory.
+  /// Drops the endpoint's transfers.  Copies in flight go on, between slots and registered memory.
   void endpoint_gone(const Endpoint& endpoint) noexcept;
 
  private:
   enum class Kind : std::uint8_t { put, get };
   struct Transfer;
-  /// Pinned memory for one message, and what is in it.
+  /// Pinned memory for the data of one message.
   struct Slot {
     GpuTarget* owner = nullptr;
     std::byte* data = nullptr;
-    Transfer* transfer = nullptr;  // null: it has gone
-    std::uint64_t generation = 0;  // of the registration that is copied from or to
-    std::size_t size = 0;
-    bool copying = false;
+    Transfer* transfer = nullptr;  // null: free, or the transfer was dropped during the copy
+    std::uint64_t generation = 0;  // of the registration of the GPU memory
+    std::size_t size = 0;          // bytes of data in it
+    bool copying = false;          // its copy is in flight
   };
   struct Transfer {
     Kind kind;
     Endpoint* peer;
-    std::uint64_t operation;  // the peer's name for it
-    MemoryHandle handle{};    // get
-    std::uint64_t base = 0;
-    std::uint64_t total = 0;
-    std::uint64_t read = 0;  // bytes that are or were in slots
-    std::uint64_t sent = 0;
-    std::deque<Slot*> slots{};  // get: those that have not gone out, oldest first
-    std::size_t under_way = 0;  // copies
-    bool complete = false;      // put: the last piece has come
+    std::uint64_t operation;    // the peer's number for it
+    MemoryHandle handle{};      // get: the registration
+    std::uint64_t base = 0;     // get: first address
+    std::uint64_t total = 0;    // get: bytes
+    std::uint64_t read = 0;     // get: bytes whose copy from the GPU has begun
+    std::uint64_t sent = 0;     // get: bytes
+    std::deque<Slot*> slots{};  // get: not sent yet, oldest first
+    std::size_t under_way = 0;  // copies in flight
+    bool complete = false;      // put: the last piece has arrived
     Error error{};
-    std::optional<gpu::WorkContext> work{};
+    std::optional<gpu::WorkContext> work{};  // of the GPU that has the memory; empty after an error
 
     [[nodiscard]] bool failed() const noexcept { return error.code != Errc{}; }
+    /// True when the transfer can be answered (put, failed get) and dropped.
     [[nodiscard]] bool over() const noexcept {
       return kind == Kind::put ? complete && under_way == 0 : failed() || sent == total;
     }
@@ -99,15 +103,15 @@ class GpuTarget final : RegistrationTable::Follower {
   [[nodiscard]] std::uint64_t queue_of(const Slot& slot) const noexcept {
     return static_cast<std::uint64_t>(&slot - slots_.data());
   }
-  [[nodiscard]] std::uint64_t room() const noexcept;  ///< for the data of one message of a get
+  [[nodiscard]] std::uint64_t room() const noexcept;  ///< most data bytes in one message of a get
 
   Module& module_;
   RdmaReplies& replies_;
   gpu::StagingMemory memory_;
   std::size_t slot_size_ = 0;
-  std::vector<Slot> slots_;
+  std::vector<Slot> slots_;  // empty: no staging memory
   std::vector<Slot*> free_;
-  std::vector<std::uint64_t> queues_;  // of registration_ended(), which must not allocate
+  std::vector<std::uint64_t> queues_;  // scratch of registration_ended(), which must not allocate
   std::list<Transfer> transfers_;
   gpu::Copier copier_;
 };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/lent_registrations.hpp — the owner's side of an address space behind a device whose handles cover
-// single ranges.  A peer that wants to move a piece asks; if the piece is mapped with these rights and not excluded, it
-// is registered with the device (through the module's cache, which evicts what is idle), and lent until the peer gives
-// it back.  So however much is mapped, only what is moving has to be registered, and nothing that moves is evicted.
-// Where the device has no room or refuses the memory, the answer is not_supported: the peer then moves it by messages.
-// Owned by its module.  Threads: as the module.  Peer bytes are checked before any use.
+// opal/btl/shared/lent_registrations.hpp — the target's side of a whole-address-space registration, for a device whose
+// handles cover single ranges (docs/design/transfers.md).
+// * A peer requests a registration for each piece that it moves.  If the address-space handle allows the access, the
+//   range is registered with the device through the module's registration cache.
+// * The peer receives the device's handle.  It is lent: a lease keeps it registered until the peer returns it.
+// * So only memory that is being transferred is registered, and it cannot be evicted meanwhile.
+// * If the device cannot register the range, the answer is not_supported.  The peer then moves the piece by messages.
+// Owned by the module's PipelinedTransfers.  Threads: as the module.  Bytes of peers are checked before any use.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -23,21 +25,24 @@ class Module;
 
 class LentRegistrations {
  public:
-  static constexpr std::size_t kMostPerPeer = 64;  ///< lent at a time; more are moved by messages
+  static constexpr std::size_t kMostPerPeer = 64;  ///< registrations lent to one peer at a time; more get not_supported
 
   LentRegistrations(Module& module, RdmaReplies& replies) noexcept : module_(module), replies_(replies) {}
 
+  /// Handler of LendRequest: answers with Lent.
   void on_request(Delivery& delivery) noexcept;
+  /// Handler of LentReturn: ends the lease.  A wrong name does nothing.
   void on_return(Delivery& delivery) noexcept;
 
-  /// Takes back everything that was lent to it.
+  /// Ends all leases of the peer of `endpoint`.
   void endpoint_gone(Endpoint& endpoint) noexcept;
+  /// Registrations lent now, to all peers.
   [[nodiscard]] std::size_t lent() const noexcept { return slots_.size() - free_.size(); }
 
  private:
   struct Slot {
     const Endpoint* to = nullptr;  // null: free
-    std::uint32_t generation = 0;
+    std::uint32_t generation = 0;  // grows with each return; in the name that the peer returns
     rcache::Lease lease;
   };
 
@@ -49,7 +54,7 @@ class LentRegistrations {
   RdmaReplies& replies_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  std::unordered_map<const Endpoint*, std::size_t> lent_;  // to each peer
+  std::unordered_map<const Endpoint*, std::size_t> lent_;  // number of slots, by peer
 };
 
 }  // namespace opal::btl

@@ -25,7 +25,7 @@ Fragment MessageTransport::alloc(Endpoint& to, std::size_t size) noexcept {
   } else {
     if (buffers_made_ == kBuffers) return {};
     buffer = ::operator new(std::max(attributes().max_send, sizeof(IdleBuffer)), std::nothrow);
-    if (buffer == nullptr) return {};  // as without an idle one
+    if (buffer == nullptr) return {};  // as back-pressure
     ++buffers_made_;
   }
   return Fragment{to, {static_cast<std::byte*>(buffer), size}, buffer};
@@ -73,7 +73,7 @@ void MessageTransport::invalidate_memory_part(const MemoryHandle& handle, memory
 
 Post MessageTransport::put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
                            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  auto* const bytes = static_cast<std::byte*>(const_cast<void*>(source));  // only read
+  auto* const bytes = static_cast<std::byte*>(const_cast<void*>(source));  // transfer() only reads the source of a put
   return transfer(RdmaOperation::Kind::put, to, bytes, local, remote_address, remote, size, completion);
 }
 

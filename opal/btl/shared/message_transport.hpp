@@ -2,15 +2,15 @@
 // opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, inline
 // sends, progress and waiting; this class implements the rest of btl::Module over them:
 //
-// * put, get and atomic by active messages (rdma_emulation.hpp).  A transport whose device does them overrides
+// * put, get and atomic by active messages (rdma_emulation.hpp).  A transport that has them natively overrides
 //   transfer() and atomic().
-// * flush, over the module's one table of operations (rdma_operations.hpp).
-// * registrations in the Context's RegistrationTable, unless the device has handles of its own.
-// * fragments that reference a payload, by a copy into such a buffer.
+// * flush, over the module's table of operations (rdma_operations.hpp).
+// * registrations in the Context's RegistrationTable.  A transport with own_handles overrides these functions.
+// * fragments in buffers of max_send bytes; prepare_src() copies the payload into the buffer.
 // * checkpoints, by a marker behind the last message to each peer (quiescence.cpp).
 //
-// ConnectedTransport (connected_transport.hpp) adds endpoints, reports and progress.  A transport that does these
-// itself has to do what is written there.
+// ConnectedTransport (connected_transport.hpp) adds endpoints, reports and progress.  A transport that derives from
+// this class alone (sim) must follow the rules at the head of that file.  Threads: as btl::Module.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -48,19 +48,20 @@ class OPAL_EXPORT MessageTransport : public Module {
   [[nodiscard]] bool quiet() noexcept final;
   Result<void> checkpoint() noexcept final;
   void resume() noexcept final;
-  /// The handler of the peers' markers; RdmaEmulation::install() puts it into a Context's table.
+  /// Handler of the peers' checkpoint markers; RdmaEmulation::install() adds it to a Context's table.
   static void on_marker(void* object, Delivery& delivery) noexcept;
 
  protected:
-  /// Both put and get: `local` is the source, which is only read, or the destination.  By messages, unless a transport
-  /// overrides it.
+  /// put() and get() call it.  `local` is the source of a put, which is only read, or the destination of a get.
+  /// Default: by messages, without `local_handle`.
   virtual Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                         std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                         Completion& completion) noexcept;
 
   MessageTransport(const Host& host, const Attributes& attributes);
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
-  /// False when a message of `size` bytes to `to` is refused: the endpoint is dead, or its error() names the limit.
+  /// False when a post of a `size`-byte message to `to` must fail: the endpoint is dead, or `size` exceeds max_send.
+  /// to.error() then says which.
   [[nodiscard]] bool accepts(Endpoint& to, std::size_t size) const noexcept {
     if (to.dead()) [[unlikely]]
       return false;
@@ -69,34 +70,34 @@ class OPAL_EXPORT MessageTransport : public Module {
     to.set_error({Errc::invalid_argument, 0, "message longer than max_send", size});
     return false;
   }
-  /// All one-sided operations of the module: of the emulation, and of what the transport adds.
+  /// All one-sided operations of the module in flight: those of the emulation and those of the transport itself.
   [[nodiscard]] RdmaOperations& operations() noexcept { return operations_; }
   [[nodiscard]] const RdmaOperations& operations() const noexcept { return operations_; }
 
-  /// Fragments that are allocated and not sent, at most.
+  /// Buffers of alloc(), at most; with all of them in use alloc() returns an empty fragment.
   static constexpr std::size_t kBuffers = 256;
-  /// Takes back a buffer of alloc().
+  /// Makes a buffer of alloc() idle; `slot`: Fragment::slot().
   void give_back(void* slot) noexcept {
     idle_buffers_ = std::construct_at(static_cast<IdleBuffer*>(slot), IdleBuffer{idle_buffers_});
   }
 
  private:
   RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
-  /// The start of an idle buffer of alloc().  The list is in the buffers: neither alloc() nor free() of one that is
-  /// there allocates, and a module without messages has no memory for them.
+  /// The start of an idle buffer of alloc(), which links to the next one.  alloc() allocates memory only while no idle
+  /// buffer exists.
   struct IdleBuffer {
     IdleBuffer* next;
   };
   struct QuietFlush : Completion {
-    bool queued = false;
+    bool queued = false;  // the flush of quiet() is in flight
   };
 
   RdmaOperations operations_;
   std::unique_ptr<RdmaEmulation> emulation_;
   IdleBuffer* idle_buffers_ = nullptr;
-  std::size_t buffers_made_ = 0;
-  bool quiescing_ = false;
-  std::uint64_t round_ = 0;  // of the checkpoint
+  std::size_t buffers_made_ = 0;  // idle ones and those in use
+  bool quiescing_ = false;        // between quiesce() and resume()
+  std::uint64_t round_ = 0;       // of the latest checkpoint
   QuietFlush flush_;
 };
 

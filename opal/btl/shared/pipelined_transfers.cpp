@@ -35,7 +35,7 @@ Post PipelinedTransfers::transfer(RdmaOperation::Kind kind, Endpoint& to, std::b
                                   const MemoryHandle* local_handle, std::uint64_t remote_address,
                                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (size == 0 || (is_software(remote) && size <= module_.attributes().eager)) {
-    // Not worth a registration; and the bounds are checked also where nothing moves.
+    // By messages: a small transfer is not worth a registration, and for size 0 the emulation checks the bounds.
     return kind == RdmaOperation::Kind::put ? emulation_.put(to, local, remote_address, remote, size, completion)
                                             : emulation_.get(to, local, remote_address, remote, size, completion);
   }
@@ -61,7 +61,8 @@ std::uint64_t PipelinedTransfers::plan(const RdmaOperation& operation, std::uint
   constexpr std::uint64_t kPage = 4096;
   const rcache::Cache* const cache = module_.registrations();
   const rcache::Config config = cache != nullptr ? cache->config() : rcache::Config{};
-  // Pieces end at round addresses, where the registration is likely to be shared: of the owner's memory or of ours.
+  // Pieces end at round addresses, so that later transfers find the same registrations in the cache: of the target for
+  // an address space, else of this side.
   const std::uint64_t begin =
       is_software(operation.handle) ? operation.base : reinterpret_cast<std::uint64_t>(operation.local);
   return rcache::first_chunk(begin + offset, left, std::max<std::uint64_t>(config.max_chunk.bytes / 2, kPage));
@@ -74,7 +75,7 @@ TransferEngine::Move PipelinedTransfers::move(TransferPiece& moving) noexcept {
   return by_messages ? move_by_messages(piece) : move_registered(piece);
 }
 
-/// Gives the piece's registrations back.
+/// Returns the piece's registrations: the local lease, and what the target has lent.
 void PipelinedTransfers::release(TransferPiece& ended) noexcept {
   auto& piece = static_cast<Piece&>(ended);
   piece.lease.reset();
@@ -102,7 +103,7 @@ void PipelinedTransfers::on_lent(Delivery& delivery) noexcept {
   Piece* const piece =
       operation != nullptr && lent.piece < std::tuple_size_v<Pieces> ? &pieces_[operation->slot][lent.piece] : nullptr;
   if (piece == nullptr || piece->operation != operation || piece->state != Piece::State::asked) {
-    if (lent.code == 0) give_back(delivery.from, lent.name);  // ended meanwhile
+    if (lent.code == 0) give_back(delivery.from, lent.name);  // the operation has ended: return the registration unused
     return;
   }
   piece->state = Piece::State::to_move;
@@ -110,7 +111,7 @@ void PipelinedTransfers::on_lent(Delivery& delivery) noexcept {
   proceed(*piece, outcome == Move::ended || operation->failed() ? Move::ended : move(*piece));
 }
 
-/// The owner's answer.  Ended: it is an error of the operation.
+/// Stores the target's answer in the piece.  ended: the operation has failed.
 TransferEngine::Move PipelinedTransfers::take_lent(Piece& piece, const wire::Lent& lent, ByteSpan bytes) noexcept {
   RdmaOperation& operation = *piece.operation;
   const auto end = [&](const Error& why) { return fail(operation, why), Move::ended; };
@@ -120,7 +121,7 @@ TransferEngine::Move PipelinedTransfers::take_lent(Piece& piece, const wire::Len
     piece.lent_name = lent.name;
     if (!handle) return end(handle.error());
     piece.device = *handle;
-    // A device's handle, or asking would start again.
+    // With a software handle the piece would send a LendRequest again.
     if (is_software(*handle)) return end({Errc::protocol, 0, "lent registration: not a device's handle"});
   } else if (static_cast<Errc>(lent.code) != Errc::not_supported) {
     const bool known = lent.code <= static_cast<std::uint32_t>(Errc::internal);
@@ -138,7 +139,7 @@ TransferEngine::Move PipelinedTransfers::move_registered(Piece& piece) noexcept 
     if (!piece.lease) {
       auto lease = cache->get(piece.local(), piece.size, static_cast<rcache::Access>(Rights::none));
       if (!lease) {
-        // Operations of the device in flight hold room, and end without us.
+        // Operations of the device in flight hold registrations, and their ends make room.
         const bool makes_room = operations_.active() > active() + emulation_.active();
         if (lease.error().code == Errc::limit_reached && makes_room) return Move::held;
         if (is_software(operation.handle)) return move_by_messages(piece);
@@ -170,7 +171,7 @@ void PipelinedTransfers::endpoint_gone(Endpoint& endpoint, const Error& why) noe
   for (Pieces& pieces : pieces_) {
     for (Piece& piece : pieces) {
       if (piece.operation == nullptr || piece.operation->to != &endpoint) continue;
-      piece.lent = false;  // its owner takes it back by itself
+      piece.lent = false;  // the target ends its leases itself
       if (piece.state == Piece::State::asked) hold(piece);
     }
   }
@@ -181,7 +182,7 @@ Result<void> PipelinedTransfers::install(HandlerTable& handlers) {
   using Method = void (PipelinedTransfers::*)(Delivery&) noexcept;
   const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
     const auto fn = [](void*, Delivery& delivery) noexcept {
-      // A transport without a device is not asked by honest peers.
+      // Null: a module without a device, to which a correct peer sends no such message.
       if (auto* const transfers = delivery.from.module().transfers(); transfers != nullptr) {
         (transfers->*method)(delivery);
       }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/shared/pipelined_transfers.hpp — puts and gets that a device cannot do as one operation on registered
-// memory:
-//   large local buffers   at most rcache_grdma_max_chunk bytes of one are registered at a time: two pieces of half of
-//                         that, the next being registered while the other moves;
-//   whole address spaces  the remote handle is the software one of the owner's Context: each piece is lent a device's
-//                         handle by the owner (lent_registrations.hpp); small ones, atomics, and what the device has
-//                         no room for, go by messages (rdma_emulation.hpp).
-// A piece is a put or get of the module itself, with registered memory on both sides.
-// A module whose device has handles of its own has one of these, asks takes() first in put(), get() and atomic(),
-// returns it from transfers(), and calls progress(), idle() and endpoint_gone() beside the emulation's.  Its own
-// handles must not be as long as a SoftwareHandle.
-// Threads: as the module.
+// memory, cut into pieces.  A piece is a put or get of the module itself, with registered memory on both sides.
+//   large local buffers   At most rcache_grdma_max_chunk bytes of a buffer are registered at a time, as two pieces of
+//                         half of that: one is registered while the other moves.
+//   whole address spaces  The remote handle is a SoftwareHandle of the target's address space.  For each piece the
+//                         target lends a handle of its device (lent_registrations.hpp).  Small transfers, atomics, and
+//                         pieces that the device cannot register go by messages (rdma_emulation.hpp).
+// A module with own_handles owns one PipelinedTransfers.  It calls takes() first in put(), get() and atomic(), returns
+// the object from transfers(), and calls progress(), idle() and endpoint_gone() beside those of the emulation.
+// Requires: the module's own handles have another length than a SoftwareHandle.  Threads: as the module.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -29,42 +27,44 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
  public:
   PipelinedTransfers(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept;
 
-  /// Puts the handlers into a Context's table; RdmaEmulation::install() does it.
+  /// Adds the handlers to a Context's table; RdmaEmulation::install() calls it.
   static Result<void> install(HandlerTable& handlers);
 
-  /// True for operations that belong here.
+  /// True when the operation must not use the device directly: `remote` is an address space, or `local` is null and the
+  /// buffer exceeds the registration cache's max_chunk.  Puts and gets then use transfer(), atomics the emulation.
   [[nodiscard]] bool takes(const MemoryHandle& remote) const noexcept;
   [[nodiscard]] bool takes(const MemoryHandle* local, const MemoryHandle& remote, std::uint64_t size) const noexcept;
 
-  /// As Module's put and get.  A range that the remote handle does not cover is the caller's to refuse where it is a
-  /// device's.
+  /// As Module's put and get.  Requires: takes().  If `remote` is a device's handle, the caller has checked the range
+  /// against its bounds.
   Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept;
 
-  /// Goes on with what waits for room; returns how much happened.
+  /// Posts held pieces again; returns how many are no longer held.
   std::size_t progress() noexcept { return retry(); }
   /// True when nothing here waits for progress().
   using TransferEngine::idle;
-  /// Takes back what was lent to `endpoint`, and ends the transfers on it, those with pieces in flight when these have
-  /// ended: to be called before the emulation and the module end theirs.
+  /// Ends the leases of the peer and the transfers on `endpoint` with `why`.  A transfer with pieces in flight ends
+  /// with its last piece.
+  /// Requires: the caller ends the operations of the emulation and of the device on `endpoint` afterwards.
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 
-  /// Registrations lent to peers now.
+  /// Registrations that are lent to peers now.
   [[nodiscard]] std::size_t lent() const noexcept { return lent_.lent(); }
 
  private:
   struct Piece : TransferPiece {
     enum class State : std::uint8_t {
-      to_ask,   ///< the owner for a registration
-      asked,    ///< it
-      to_move,  ///< with registered memory on the remote side, or by messages
+      to_ask,   ///< the LendRequest is to be sent
+      asked,    ///< the target's answer is awaited
+      to_move,  ///< to be posted, or posted: to the device if `lent` or with a device's handle, else by messages
     };
     State state = State::to_ask;
-    bool lent = false;  // `device` is, and has to be given back
-    std::uint64_t lent_name = 0;
-    MemoryHandle device;
-    rcache::Lease lease;  // of the local memory
+    bool lent = false;            // `device` is lent by the target and must be returned
+    std::uint64_t lent_name = 0;  // Lent::name, for the return
+    MemoryHandle device;          // remote; valid while `lent`
+    rcache::Lease lease;          // of the local memory
   };
   using Pieces = std::array<Piece, 2>;
 
@@ -86,7 +86,7 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   Module& module_;
   RdmaEmulation& emulation_;
   LentRegistrations lent_;
-  std::deque<Pieces> pieces_;  // by the operation's slot; stable addresses
+  std::deque<Pieces> pieces_;  // by RdmaOperation::slot; a deque, since addresses must be stable
 };
 
 }  // namespace opal::btl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module's part in a checkpoint: behind the last message on each endpoint goes a marker, and the peer's markers are
-// waited for.  Endpoints keep order, so a peer that has a marker has handled all that came before it (Chandy and
-// Lamport, "Distributed snapshots", 1985, with coordinated starts).  The round is in the marker: a checkpoint that was
-// given up does not count for the next.  docs/design/checkpoint.md.
+// A module's part in a checkpoint.  It sends a marker behind the last message on each endpoint, and waits for the
+// markers of the peers.  Endpoints keep order, so a marker shows that all earlier messages were handled (Chandy and
+// Lamport, "Distributed snapshots", 1985, with coordinated starts).  The marker contains the round, so that a marker of
+// an abandoned checkpoint does not count for the next one.  docs/design/checkpoint.md.
 #include <algorithm>
 
 #include "opal/btl/remote_memory.hpp"
@@ -27,7 +27,7 @@ bool MessageTransport::quiet() noexcept {
   if (!quiescing_) return false;
   bool all = true;
   for (Endpoint* endpoint = first_endpoint(); endpoint != nullptr; endpoint = endpoint->next_) {
-    if (endpoint->dead()) continue;  // peers that die are not waited for
+    if (endpoint->dead()) continue;  // a dead peer sends no marker
     if (endpoint->marked_ < round_ && send_inline(*endpoint, wire::kMarker, bytes_of(round_), {}) == Post::done) {
       endpoint->marked_ = round_;
     }
@@ -35,7 +35,7 @@ bool MessageTransport::quiet() noexcept {
   }
   if (!all || flush_.queued) return false;
   flush_.fn = [](Completion& self) noexcept { static_cast<QuietFlush&>(self).queued = false; };
-  flush_.queued = true;  // before: the completion may run inside
+  flush_.queued = true;  // before the post: the completion may run inside it
   const Post post = flush(nullptr, flush_);
   if (post != Post::queued) flush_.queued = false;
   return post == Post::done;

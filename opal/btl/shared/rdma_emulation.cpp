@@ -21,10 +21,10 @@
 namespace opal::btl {
 namespace {
 
-/// Gets of one peer that may wait here at most: no honest initiator has more operations in flight.
+/// Gets of one peer that wait at a time.  A correct initiator never has more operations in flight.
 constexpr std::size_t kMostGets = RdmaOperations::kMost;
 
-/// Takes a header off the front of a peer's message.
+/// Removes a header from the front of a peer's message.  False: the message is too short.
 template <class T>
 bool take(ByteSpan& message, T& header) noexcept {
   if (!read_object(message, header)) return false;
@@ -32,7 +32,7 @@ bool take(ByteSpan& message, T& header) noexcept {
   return true;
 }
 
-/// Takes `size` bytes of handle off the front.
+/// Removes a handle of `size` bytes from the front.  Errors: protocol.
 Result<MemoryHandle> take_handle(ByteSpan& message, std::uint64_t size) noexcept {
   if (size > message.size()) return Error{Errc::protocol, 0, "emulated put/get: truncated handle", size};
   auto handle = MemoryHandle::from_bytes(message.first(size));
@@ -49,18 +49,18 @@ std::size_t write_header(std::byte* to, const T& header, ByteSpan handle) noexce
 
 std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
 
-/// The answer where a live registration's memory cannot be touched: it is unmapped, or protected.
+/// The error code when the memory of a valid registration is unmapped or protected.
 constexpr auto kNoSuchMemory = static_cast<std::uint64_t>(Errc::invalid_argument);
 
-/// Refusing here keeps a put with an absurd size from reading far beyond its source before the target's refusal
-/// arrives.  The target checks everything again.
+/// Checks an access at the initiator.  Otherwise a put with a wrong size would read beyond its source before the
+/// target's error arrives.  The target checks again.
 Result<void> check_here(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept {
   const auto claims = SoftwareHandle::decode(handle);
   if (!claims) return Error{Errc::invalid_argument, 0, claims.error().where, claims.error().detail};
   return check_claims(*claims, address, size, wanted);
 }
 
-/// A peer's get that we are answering.
+/// A peer's get whose pieces are being sent.
 struct Serving {
   std::uint64_t operation;
   std::uint64_t base;
@@ -99,28 +99,28 @@ struct RdmaEmulation::State {
   [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module.host().registrations; }
   [[nodiscard]] std::size_t max_send() const noexcept { return module.attributes().max_send; }
 
-  bool& busy;  // set by whatever lets something wait
+  bool& busy;  // RdmaEmulation::busy_: set when something is queued
   Module& module;
-  RdmaOperations& operations;                               // the module's; those of `this` are the emulation's
+  RdmaOperations& operations;                               // the module's table; `this` is the emulation's carrier
   std::vector<RdmaOperation*> sending;                      // puts with pieces left to send
-  std::unordered_map<Endpoint*, std::deque<Serving>> gets;  // that peers have asked and not been given yet; none empty
+  std::unordered_map<Endpoint*, std::deque<Serving>> gets;  // of peers, unfinished; no queue is empty
   RdmaReplies replies;
-  /// The piece of a get that goes out next.  A transport that reads the program's memory itself would meet a fault in
+  /// A copy of the next piece of a get.  send_inline() must not read the program's memory, where a fault could occur in
   /// the middle of a message.
   struct Staged {
     const Endpoint* to = nullptr;
     std::uint64_t operation = 0;
     std::uint64_t address = 0;
     std::vector<std::byte> bytes;
-    std::byte* data = nullptr;  // within bytes, at the place in its page that the source has: copies are fastest so
+    std::byte* data = nullptr;  // in `bytes`, at the page offset of the source: fastest to copy
   };
   Staged staged;
-  std::unique_ptr<GpuTarget> gpu;  // from the first put or get of GPU memory of this process
+  std::unique_ptr<GpuTarget> gpu;  // null until the first put or get of GPU memory
 };
 
 // --- Initiator
 
-/// Whether all went out.
+/// Sends pieces of a put.  True: all are sent.
 bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
   const ByteSpan handle = operation.handle.bytes();
   const std::size_t room = max_send() - sizeof(wire::PutPiece) - handle.size();
@@ -133,7 +133,7 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
     const std::size_t header_size = write_header(header, piece, handle);
     const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, header_size},
                                          {operation.local + operation.moved, size});
-    if (post != Post::done) return false;  // again, or dead: then endpoint_gone ends the operation
+    if (post != Post::done) return false;  // again; or dead, then endpoint_gone() ends the operation
     operation.moved += size;
     if (operation.moved == operation.total) return true;
   }
@@ -228,13 +228,13 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   if (!handle || piece.offset > piece.total || data.size() > piece.total - piece.offset) {
     return reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(Errc::protocol)});
   }
-  // The whole range, at every piece: nothing is written by a put that is not wholly inside, and a registration that
-  // goes away in the middle stops it.
+  // Check the whole range at each piece: a put that is partly outside writes nothing, and a put stops when its
+  // registration ends meanwhile.
   Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
   if ((gpu != nullptr && gpu->lands(delivery.from, piece.operation)) || (checked && on_gpu(piece.base, piece.total))) {
     return gpu_target().land(delivery.from, piece, *handle, data, checked);
   }
-  // Each piece that is refused is answered, since later ones may be written again: the first answer counts.
+  // Answer every refused piece, since later pieces may succeed again.  The first answer ends the operation.
   if (!checked) {
     reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
   } else if (!guarded_copy(at(piece.base + piece.offset), data.data(), data.size())) {
@@ -244,7 +244,7 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   }
 }
 
-/// Copies the next piece of a get to `staged`, once however often it has to be posted.  False: it cannot be read.
+/// Copies the next piece of a get to `staged`, unless it is there from an earlier attempt.  False: it cannot be read.
 bool RdmaEmulation::State::stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept {
   const std::uint64_t address = serving.base + serving.sent;
   if (staged.to == &to && staged.operation == serving.operation && staged.address == address) return true;
@@ -277,7 +277,7 @@ bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexc
     const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {staged.data, size});
     if (post == Post::again) return false;
     staged.to = nullptr;
-    if (post == Post::failed) return true;  // the peer is gone
+    if (post == Post::failed) return true;  // the endpoint is dead: endpoint_gone() drops the others
     serving.sent += size;
     if (serving.sent == serving.total) return true;
   }
@@ -320,7 +320,7 @@ void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
   if (auto checked = registrations().check(*handle, request.address, size_of(type), Rights::remote_atomic); !checked) {
     return refuse(checked.error().code);
   }
-  if (!gpu::is_host(at(request.address))) return refuse(Errc::not_supported);  // the processor cannot
+  if (!gpu::is_host(at(request.address))) return refuse(Errc::not_supported);  // the processor cannot access GPU memory
   std::uint64_t old = 0;
   const bool done = guarded_access(at(request.address), size_of(type), [&] {
     old = execute_atomic(op, type, at(request.address), request.operand, request.compare);
@@ -405,7 +405,8 @@ std::size_t RdmaEmulation::send_waiting() noexcept {
   count += state_->replies.progress();
   for (auto entry = state_->gets.begin(); entry != state_->gets.end();) {
     auto& [endpoint, waiting] = *entry;
-    // One turn for the get at the head, which then goes to the back: a small one never waits for all of a large one.
+    // Round-robin: the get at the head sends some pieces and moves to the back, so a small get does not wait for all of
+    // a large one.
     const std::uint64_t before = waiting.front().sent;
     const bool ended = state_->send_get_pieces(*endpoint, waiting.front());
     const bool moved = waiting.front().sent != before;

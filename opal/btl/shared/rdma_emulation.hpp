@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/rdma_emulation.hpp — put, get and atomics over active messages, for every transport or peer that
-// cannot do them itself, so that every transport offers all of it.
-//
-// How: the initiator cuts a put into messages that carry the handle, the whole operation's range and this piece's
-// place; the target checks the whole range against its registration table before it writes the first byte, checks again
-// at each piece (the registration may go away in between), and acknowledges the last.  A get asks; the target sends
-// pieces back. An atomic asks and is answered.  An operation is completed by the target's answer, so `complete` means
-// visible there.  Its operations are in the module's table, whose flush waits for them.
-// Owned by its Module; not thread safe beyond it.  Peer bytes are checked before any use.
+// opal/btl/shared/rdma_emulation.hpp — put, get and atomics by active messages, for a transport or a peer without
+// native ones.
+//   put     The initiator sends PutPieces.  Each carries the handle, the range of the whole put and its own place.  The
+//           target checks the whole range at each piece, writes the piece, and answers the last one with a Reply.
+//   get     The initiator sends a GetRequest.  The target sends GetPieces in order.
+//   atomic  The initiator sends an AtomicRequest.  The target answers with a Reply.
+// A Reply with an error ends any of them.  The target's answer completes an operation, so a completed put is visible.
+// The operations are in the module's RdmaOperations, whose flush() waits for them.
+// Owned by its Module.  Threads: as the module.  Bytes of peers are checked before any use.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -32,36 +32,38 @@ class OPAL_EXPORT RdmaEmulation {
   RdmaEmulation(const RdmaEmulation&) = delete;
   RdmaEmulation& operator=(const RdmaEmulation&) = delete;
 
-  /// Puts the handlers of the emulation and of PipelinedTransfers into a Context's table; once per table, before the
-  /// first module is opened.
+  /// Adds the handlers of the emulation, of PipelinedTransfers and of checkpoints to a Context's table.  Called once
+  /// per table, before the first module is opened.
   static Result<void> install(HandlerTable& handlers);
 
+  /// As Module's functions.  `remote` is a SoftwareHandle, else `failed` with invalid_argument.
   Post put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
            std::uint64_t size, Completion& completion) noexcept;
   Post get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
            std::uint64_t size, Completion& completion) noexcept;
   Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
 
-  /// Sends what back-pressure held up.  Call from the module's progress(); returns how many messages went out.
+  /// Sends what back-pressure has delayed.  The module's progress() calls it.  Returns the number of events.
   std::size_t progress() noexcept { return busy_ ? send_waiting() : 0; }
-  /// True when nothing waits to be sent, or for a GPU.  A module that does not hear of new room in the transport must
-  /// not sleep otherwise.
+  /// True when nothing waits to be sent or for a GPU.  While it is false, a module that gets no event for new room in
+  /// the transport must not sleep.
   [[nodiscard]] bool idle() const noexcept;
-  /// For a module that hears of it: sends what it can; false when it must not sleep, because something went out, or a
-  /// GPU copies, whose completion causes no wake-up.
+  /// For the arm() of a module that gets an event for new room in the transport: sends what it can.  False: the module
+  /// must not sleep, since something was sent, or since a GPU copies, which causes no wake-up.
   [[nodiscard]] bool arm() noexcept;
-  /// For the messages of PipelinedTransfers; they go out by progress() too.
+  /// The queue of delayed answers, for the messages of PipelinedTransfers too; progress() sends it.
   [[nodiscard]] RdmaReplies& replies() noexcept;
-  /// Operations in flight.  Looks at the whole table.
+  /// Operations of the emulation in flight.  Cost: a scan of the whole table.
   [[nodiscard]] std::size_t active() const noexcept;
-  /// Completes every operation of the emulation on `endpoint` with `why` and forgets its peer's requests.  Not from
-  /// inside a send: modules note a death there and act on it in progress() or disconnect().
+  /// Completes every operation of the emulation on `endpoint` with `why` and drops the requests of its peer.
+  /// Requires: not called inside a send.  A module that detects a death there calls it later, in progress() or
+  /// disconnect().
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 
  private:
   std::size_t send_waiting() noexcept;
   struct State;
-  bool busy_ = false;  // something may wait to be sent; a branch is all that a round costs the others
+  bool busy_ = false;  // something may wait to be sent; if not, progress() costs one branch
   std::unique_ptr<State> state_;
 };
 

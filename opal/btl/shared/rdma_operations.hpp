@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/rdma_operations.hpp — the one-sided operations that a module has in flight, whatever carries them:
-// messages (the emulation), a device, or pieces that are operations themselves.  One table, so one flush waits for all
-// of them.  docs/design/transfers.md.
-// A peer's answer names an operation by slot and generation, so a late or forged answer finds nothing.
-// Owned by a module, or by a Context for staged transfers.  Slots are reused: nothing is allocated once as many exist
-// as are ever in flight at once.
+// opal/btl/shared/rdma_operations.hpp — the table of the one-sided operations that a module has in flight, so that one
+// flush waits for all of them.  Messages (the emulation), a device, or pieces carry an operation; a piece is an
+// operation itself.  docs/design/transfers.md.
+// A peer's answer names an operation by slot and generation, so a late answer finds nothing.
+// Owned by a module, or by a Context for staged transfers.  Threads: as the owner.
+// Slots are reused: memory is allocated only when more operations are in flight than ever before.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,26 +21,26 @@ class Endpoint;
 
 struct RdmaOperation {
   enum class Kind : std::uint8_t { none, put, get, atomic };
-  Kind kind = Kind::none;
+  Kind kind = Kind::none;  // none: the slot is free
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;
-  const void* carrier = nullptr;  // the object that moves it: only this object ends it
+  const void* carrier = nullptr;  // the object that moves it; compared only.  Only this object ends it
   Endpoint* to = nullptr;
   Completion* completion = nullptr;
   std::byte* local = nullptr;       // put: the source, which is only read; get: the destination
-  std::uint64_t* result = nullptr;  // fetching atomic
+  std::uint64_t* result = nullptr;  // atomic: receives the old value; null: not wanted
   std::uint64_t base = 0;           // remote address
-  std::uint64_t total = 0;
-  std::uint64_t moved = 0;  // handed to the transport, or to pieces; get by messages: received
-  std::uint64_t order = 0;  // of posting, for flush
-  MemoryHandle handle;      // remote; a copy, since the caller's is only borrowed for the call
+  std::uint64_t total = 0;          // bytes
+  std::uint64_t moved = 0;          // bytes given to the transport or to pieces; of an emulated get: received
+  std::uint64_t order = 0;          // number of the post in this table, from 1, for flush()
+  MemoryHandle handle;              // remote; a copy of the caller's
 
-  // Of operations in pieces (transfer_engine.hpp).
+  // Only of operations in pieces (transfer_engine.hpp).
   bool has_local_handle = false;
-  bool posting = false;      // its pieces are being posted
-  std::uint32_t pieces = 0;  // that have not ended
+  bool posting = false;      // TransferEngine::post_pieces() runs for it
+  std::uint32_t pieces = 0;  // pieces that have not ended
   MemoryHandle local_handle;
-  Error error{};  // the first of its pieces
+  Error error{};  // the first error of a piece
 
   [[nodiscard]] bool is_put() const noexcept { return kind == Kind::put; }
   [[nodiscard]] bool failed() const noexcept { return error.code != Errc{}; }
@@ -50,7 +50,8 @@ class OPAL_EXPORT RdmaOperations {
  public:
   static constexpr std::size_t kMost = 1024;  ///< in flight at once per module
 
-  /// A free operation, or null when kMost are in flight.
+  /// Takes a free slot for an operation.  The caller fills in the members that are not parameters here.
+  /// Null: kMost operations are in flight.
   RdmaOperation* begin(RdmaOperation::Kind kind, Endpoint& to, Completion& completion, const void* carrier) {
     if (free_.empty()) {
       if (slots_.size() == kMost) return nullptr;
@@ -72,11 +73,12 @@ class OPAL_EXPORT RdmaOperations {
     return &operation;
   }
 
+  /// The name by which a peer's answer refers to the operation.
   [[nodiscard]] std::uint64_t name_of(const RdmaOperation& operation) const noexcept {
     return (std::uint64_t{operation.generation} << 32) | operation.slot;
   }
 
-  /// The operation that a peer's answer names, if `carrier` moves it and it was posted to that very peer.
+  /// The operation with this name; null unless `carrier` moves it and it was posted on `from`.
   RdmaOperation* find(std::uint64_t name, const Endpoint& from, const void* carrier) noexcept {
     const std::uint64_t slot = name & 0xffffffffU;
     if (slot >= slots_.size()) return nullptr;
@@ -86,7 +88,7 @@ class OPAL_EXPORT RdmaOperations {
     return match ? &operation : nullptr;
   }
 
-  /// Frees the slot; the completion is the caller's to call.
+  /// Frees the slot and returns the completion, which the caller finishes.  Does not check flushes.
   Completion& end(RdmaOperation& operation) {
     operation.kind = RdmaOperation::Kind::none;
     ++operation.generation;
@@ -95,14 +97,15 @@ class OPAL_EXPORT RdmaOperations {
     return *operation.completion;
   }
 
-  /// Frees the slot, calls the completion, and those of the flushes that waited for it.
+  /// Frees the slot, finishes its completion with `why`, and completes the flushes that waited for it alone.
   void finish(RdmaOperation& operation, const Error& why) noexcept;
 
-  /// Completes when every put and atomic posted before on `to` (null: all endpoints) has finished.
+  /// Completes when every put and atomic posted before on `to` (null: on any endpoint) has ended.
+  /// Returns `done` or `queued`.
   Post flush(const Endpoint* to, Completion& completion) noexcept;
 
-  /// Calls visit(operation) for each that `carrier` moves for `endpoint`.  `visit` may finish the operation, and the
-  /// completion may post elsewhere.
+  /// Calls visit(operation) for each operation that `carrier` moves on `endpoint`.  `visit` may finish the operation,
+  /// and its completion may post on other endpoints.
   template <class Visit>
   void for_each(const Endpoint& endpoint, const void* carrier, Visit visit) noexcept {
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {  // by index: a post may add slots
@@ -112,22 +115,23 @@ class OPAL_EXPORT RdmaOperations {
     }
   }
 
+  /// Number of operations in flight.
   [[nodiscard]] std::size_t active() const noexcept { return active_; }
-  /// How many of them `carrier` moves.  Looks at every slot.
+  /// Number of operations that `carrier` moves.  Cost: a scan of all slots.
   [[nodiscard]] std::size_t active(const void* carrier) const noexcept;
 
  private:
   struct Flush {
     const Endpoint* to;  // null: all
-    std::uint64_t upto;
+    std::uint64_t upto;  // waits for operations whose `order` is not higher
     Completion* completion;
   };
   [[nodiscard]] bool open_before(const Flush& flush) const noexcept;
   void check_flushes() noexcept;
 
-  std::vector<std::unique_ptr<RdmaOperation>> slots_;  // a module without operations holds no memory for them
+  std::vector<std::unique_ptr<RdmaOperation>> slots_;  // grows on demand
   std::vector<std::uint32_t> free_;
-  std::uint64_t posted_ = 0;
+  std::uint64_t posted_ = 0;  // operations ever begun
   std::size_t active_ = 0;
   std::vector<Flush> flushes_;
 };

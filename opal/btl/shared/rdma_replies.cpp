@@ -10,8 +10,8 @@
 namespace opal::btl {
 namespace {
 
-/// More than an honest peer causes.  It has at most RdmaOperations::kMost operations in flight.  A refused put may be
-/// answered at its first and at its last piece; each transfer asks for two registrations at a time.
+/// Queued messages per peer; a correct peer causes fewer.  It has at most RdmaOperations::kMost operations in flight. A
+/// refused put may be answered at its first and its last piece; a transfer requests two registrations at a time.
 constexpr std::size_t kMost = 4 * RdmaOperations::kMost;
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/socket_address.hpp — where a process listens, as transports tell it to each other.
+// opal/btl/shared/socket_address.hpp — an IP address and a port, as transports publish it to peers.
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -14,8 +14,8 @@
 
 namespace opal::btl {
 
-/// An IPv6 address or a v4-mapped IPv4 one, and a port, both in network byte order.  The same in memory and on the
-/// wire.
+/// An IPv6 or v4-mapped IPv4 address, and a port, in network byte order.  The layout in memory is that on the wire.  An
+/// IPv6 scope is not kept.
 struct OPAL_EXPORT SocketAddress {
   std::array<std::uint8_t, 16> ip{};
   std::array<std::uint8_t, 2> port{};
@@ -23,14 +23,14 @@ struct OPAL_EXPORT SocketAddress {
   friend auto operator<=>(const SocketAddress&, const SocketAddress&) = default;
   [[nodiscard]] bool is_v4() const noexcept;
   [[nodiscard]] bool is_loopback() const noexcept;
-  [[nodiscard]] std::uint16_t port_number() const noexcept;
+  [[nodiscard]] std::uint16_t port_number() const noexcept;  ///< in host byte order
   void set_port(std::uint16_t number) noexcept;
 
   static SocketAddress from(const sockaddr_in& address) noexcept;
   static SocketAddress from(const sockaddr_in6& address) noexcept;
   /// Errors: not_supported (neither IPv4 nor IPv6).
   static Result<SocketAddress> from(const sockaddr& address) noexcept;
-  /// Fills `storage` with an AF_INET address for v4-mapped ones, else AF_INET6; returns its length.
+  /// Fills `storage`: AF_INET for a v4-mapped address, else AF_INET6.  Returns its length in bytes.
   socklen_t to(sockaddr_storage& storage) const noexcept;
 };
 static_assert(sizeof(SocketAddress) == 18, "wire layout v1");

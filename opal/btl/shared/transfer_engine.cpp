@@ -44,9 +44,9 @@ void TransferEngine::advance(RdmaOperation& operation) noexcept {
   operations_.finish(operation, operation.error);
 }
 
-/// False: nothing of the operation moves or will; it has ended here, not in the table.
+/// Plans and posts pieces.  False: the operation has ended for this engine; the caller ends it in the table.
 bool TransferEngine::post_pieces(RdmaOperation& operation) noexcept {
-  if (std::exchange(operation.posting, true)) return true;  // a piece has ended within its post, below
+  if (std::exchange(operation.posting, true)) return true;  // nested call: a piece has ended within its post below
   while (!operation.failed() && operation.moved < operation.total) {
     TransferPiece* const piece = take(operation);
     if (piece == nullptr) break;
@@ -80,7 +80,7 @@ void TransferEngine::proceed(TransferPiece& piece, Move outcome) noexcept {
 
 std::size_t TransferEngine::retry() noexcept {
   std::size_t count = 0;
-  for (std::size_t left = held_.size(); left > 0 && !held_.empty(); --left) {  // those that are held again go last
+  for (std::size_t left = held_.size(); left > 0 && !held_.empty(); --left) {  // a piece held again goes to the end
     TransferPiece& piece = *held_.front();
     held_.pop_front();
     const Move outcome = piece.operation->failed() ? Move::ended : move(piece);

@@ -4,8 +4,8 @@
 //   btl::Registry registry = btl::Registry::with_builtins();
 //   registry.add(btl::sim::component());
 //
-// A Context of that registry plugs a device into the fabric of the name btl_sim_fabric: one that the program drives
-// (Fabric::drive), or one that progress() drives.
+// A Context with that registry opens a device on the fabric that btl_sim_fabric names.  The program drives that fabric
+// (Fabric::drive), or, if there is none of that name, progress() does.  Not among the built-in transports.
 #pragma once
 #include "opal/btl/component.hpp"
 #include "opal/core/export.hpp"

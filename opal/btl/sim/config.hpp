@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/config.hpp — the variables of the simulated transport; the only place where these defaults are written.
-// What describes the fabric counts when the fabric is made; what describes a device counts for each module.
+// opal/btl/sim/config.hpp — the variables of the simulated transport, with their defaults.  The members of the fabric
+// have an effect only when the fabric is made; those of a device apply to each module.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,28 +10,28 @@
 
 namespace opal::btl::sim {
 
-/// Simulated time that a registration takes, and more for each of its pages.
+/// Simulated processor time of a registration, in ns: per registration, and per page in addition.
 inline constexpr std::uint64_t kRegisterNs = 1000;
 inline constexpr std::uint64_t kRegisterPageNs = 100;
-/// Larger registrations are reached on demand instead of pinned.
+/// Registrations larger than this use on-demand paging, also with memory=pinned.
 inline constexpr ByteSize kPinLimit = 64_MiB;
 
 struct Config {
-  // The fabric; only `fabric` and `loss` are variables, the rest is its driver's (Fabric::drive).
+  // The fabric.  Only `fabric` and `loss` are variables; a program sets the others for Fabric::drive().
   std::string fabric = "default";
-  /// Start of the random numbers: the same seed and the same calls give the same run.
+  /// Seed of the random numbers.  The same seed and the same calls give the same run.
   std::uint64_t seed = 1;
-  /// Simulated time of one message from device to device, and how much longer it may take: messages of different
-  /// endpoints overtake each other by the jitter.
+  /// Simulated time of a packet from device to device, plus a random 0 to jitter_ns.  With jitter, packets of different
+  /// connections overtake each other.
   std::uint64_t latency_ns = 1000;
   std::uint64_t jitter_ns = 0;
   ByteSize bandwidth = 10_GiB;  ///< of each device's link, bytes per second
-  double loss = 0;
-  /// Devices send lost packets again; off, a lost message is gone and the layer above has to notice.
+  double loss = 0;              ///< probability that a packet is lost, 0 to 1
+  /// True: devices retransmit lost packets.  False: a lost message does not arrive, and its sender is not notified.
   bool reliable = true;
-  std::uint32_t retries = 7;         ///< of a packet, before the device gives the peer up
+  std::uint32_t retries = 7;         ///< of a packet; after them the endpoint dies
   std::uint64_t retry_ns = 100'000;  ///< simulated time after which a lost packet is sent again
-  // A device
+  // A device.
   ByteSize max_send = 64_KiB;
   std::uint32_t window = 64;
   std::string memory = "auto";

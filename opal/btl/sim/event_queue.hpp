@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/event_queue.hpp — what happens when, in simulated time: a binary heap of packets by time, and for equal
-// times by age, so that the order is total and a run repeats exactly.  Threads: guarded by the fabric.
+// opal/btl/sim/event_queue.hpp — the events of the fabric in the order of simulated time: a binary heap.  Events of the
+// same time are in the order of their numbers, so the order is total and a run repeats exactly.
+// Owned and locked by the fabric.  Does not own the packets.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -11,22 +12,22 @@ namespace opal::btl::sim {
 struct Packet;
 
 struct Event {
-  std::uint64_t time;
-  std::uint64_t age;  ///< number of the event; kept when an event is put off, so that it stays before its successors
+  std::uint64_t time;  ///< simulated, in ns
+  std::uint64_t age;   ///< number of the event, in the order of push(); put_off() keeps it
   Packet* packet;
 };
 
 class EventQueue {
  public:
   void push(std::uint64_t time, Packet& packet) { put_off({time, next_++, &packet}, time); }
-  /// Puts an event that was popped back for `time`, in its old place among those of that time.
+  /// Queues a popped event again for `time`, with its old number.
   void put_off(const Event& event, std::uint64_t time) {
     heap_.push_back({time, event.age, event.packet});
     std::push_heap(heap_.begin(), heap_.end(), &later);
   }
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
-  [[nodiscard]] const Event& first() const noexcept { return heap_.front(); }  ///< not when empty
+  [[nodiscard]] const Event& first() const noexcept { return heap_.front(); }  ///< Requires: !empty()
   Event pop() noexcept {
     std::pop_heap(heap_.begin(), heap_.end(), &later);
     const Event event = heap_.back();

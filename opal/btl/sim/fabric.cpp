@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fabric's life and what modules call; what happens to packets on their way is in transit.cpp.
+// Lifetime of a fabric and the functions for modules; transit.cpp moves the packets.
 #include "opal/btl/sim/fabric.hpp"
 
 #include <sys/eventfd.h>
@@ -11,8 +11,8 @@
 namespace opal::btl::sim {
 namespace {
 
-/// The fabrics of this process by name.  Global because a transport is opened with nothing but configuration; it holds
-/// no fabric alive.
+/// The fabrics of this process by name.  Global, since Component::open gets configuration only.  It does not own the
+/// fabrics.
 struct Names {
   std::mutex mutex;
   std::unordered_map<std::string, std::weak_ptr<Fabric>> fabrics;
@@ -148,7 +148,7 @@ bool Fabric::arm(Node& node) noexcept {
   if (node.inbox != nullptr || (!driven_ && !events_.empty())) return false;
   if (node.doorbell) {
     eventfd_t count = 0;
-    (void)::eventfd_read(node.doorbell.get(), &count);  // an old ring must not wake us again
+    (void)::eventfd_read(node.doorbell.get(), &count);  // clears an earlier notification
   }
   node.armed = true;
   return true;
@@ -160,7 +160,7 @@ int Fabric::doorbell(Node& node) noexcept {
   return node.doorbell.get();
 }
 
-/// The node's progress() has something to do, or (not driven) the time to move on for it.
+/// Wakes the node's software if it is armed, and puts the node on the ready list of a driven fabric.
 void Fabric::ready_locked(Node& node) noexcept {
   if (node.armed) [[unlikely]] {
     node.armed = false;

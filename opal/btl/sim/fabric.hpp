@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sim/fabric.hpp — a simulated network in one process: devices (nodes), connections, time, faults.
 //
-// Time is virtual: now_ns() moves from event to event.  On a fabric made from configuration the modules' progress()
-// moves it; on a driven one only the caller of step() does, and next_ready() says whose progress() has something to do.
-// One seed and the same calls give the same run.
-// Packets of one connection and direction arrive in order; those of different ones overtake each other by the jitter.
-// A lost packet is sent again after retry_ns, and those behind it wait (go-back-N); after `retries` the sender's device
-// gives the peer up and its endpoint dies, as reliable connections of real devices do.  With reliable=false a lost
-// message is gone instead.  Acknowledgements cost no time: the fabric knows.
-// Threads: a fabric made from configuration is safe under modules used from different threads; a driven one, with all
-// its modules, belongs to one thread.
+// Time is virtual: now_ns() advances from event to event.  Two kinds of fabric:
+//   attached  made by attach(); the modules' progress() advances time.  Thread-safe.
+//   driven    made by drive(); only step() advances time, and next_ready() names the nodes whose progress() has work.
+//             One thread uses it and all its modules.  The same seed and the same calls give the same run.
+// Packets of one connection and direction arrive in order; with jitter, packets of different ones overtake each other.
+// A lost packet is sent again after retry_ns, and the packets behind it wait (go-back-N).  After `retries` the endpoint
+// of the sender dies, as on a reliable connection of a real device.  With reliable=false a lost message never arrives.
+// Acknowledgements are not simulated: the fabric knows which packets are lost.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -36,21 +35,21 @@ namespace opal::btl::sim {
 struct FabricStatistics {
   std::uint64_t events = 0;
   std::uint64_t messages = 0;       ///< active messages that reached their device
-  std::uint64_t message_bytes = 0;  ///< of them
+  std::uint64_t message_bytes = 0;  ///< payload bytes of these messages
   std::uint64_t transfers = 0;      ///< puts, gets and atomics served
-  std::uint64_t lost = 0;           ///< packets lost on the way, to a partition or to a silent node
+  std::uint64_t lost = 0;           ///< losses of packets, also of retransmissions
   std::uint64_t given_up = 0;       ///< connections that ran out of retries
-  std::uint64_t resets = 0;         ///< packets for an endpoint or node that is no more
+  std::uint64_t resets = 0;         ///< packets that were refused since the endpoint or node does not exist
 };
 
-/// What the next step() does.
+/// The event that the next step() runs.
 struct NextEvent {
   std::uint64_t time_ns;
   Packet::Kind kind;
-  Tag tag;  ///< of a message
+  Tag tag;  ///< of a message; else 0
 };
 
-/// What is in use; all 0 once every module has ended and nothing is in flight.
+/// Objects in use.  All are 0 once every module has ended and no packet is in flight.
 struct FabricUse {
   std::uint64_t nodes = 0;
   std::uint64_t links = 0;
@@ -60,85 +59,91 @@ struct FabricUse {
 
 /// How a node stops.
 enum class Crash : std::uint8_t {
-  process,  ///< its device lives on and tells peers at once
-  host,     ///< silence: peers find out when they send
-  device,   ///< the same, and the host goes on: its software sees every connection break
+  process,  ///< the process ends; the device resets its connections, so peers are notified after the latency
+  host,     ///< the node is silent; a peer notices when its packets run out of retries
+  device,   ///< the device is silent; its software goes on and sees every connection break
 };
 
 class OPAL_EXPORT Fabric {
  public:
-  /// The fabric of config.fabric's name, made (not driven) if there is none.  Exists as long as it is referenced.
+  /// Returns the fabric named config.fabric, driven or not; makes one that is not driven if there is none.
+  /// The fabric ends with the last reference to it.
   static std::shared_ptr<Fabric> attach(const Config& config);
-  /// A driven fabric; modules of that name plug in.  Errors: invalid_argument (the name is in use).
+  /// Makes a driven fabric named config.fabric, which modules find by attach().
+  /// Errors: invalid_argument (a fabric of that name exists).
   static Result<std::shared_ptr<Fabric>> drive(const Config& config);
   ~Fabric();
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // --- For the driver
+  // --- For the program that drives the fabric
 
   [[nodiscard]] std::uint64_t now_ns() const noexcept { return now_; }
-  /// Runs the next event; false when there is none.
+  /// Runs the next event and advances now_ns() to its time.  False: there is none.
   bool step() noexcept;
-  /// Nothing when nothing is left to happen.
+  /// The event that the next step() runs; nullopt: there is none.
   [[nodiscard]] std::optional<NextEvent> next_event() const noexcept;
-  /// A node whose progress() has something to do, each once; false when there is none.
+  /// Sets `node` to the next node whose progress() has work, and takes it off the list.  False: there is none.
   bool next_ready(NodeId& node) noexcept;
-  /// Calls `what` at that time (now, if it is past), from step().
+  /// Makes step() call `what` at `time_ns`, or as the next event if that time is past.  Requires: a driven fabric.
   void at(std::uint64_t time_ns, std::function<void()> what);
 
   // --- Faults
 
-  /// From now on the node neither sends nor receives, and registers no memory.
+  /// Stops a node: it neither sends nor receives, and registers no memory.
   void crash(NodeId node, Crash how) noexcept;
-  /// Nodes of different groups no longer reach each other; every node starts in group 0.
+  /// Moves the node to a group.  Packets between groups are lost.  Every node starts in group 0.
   void set_group(NodeId node, std::uint32_t group) noexcept;
-  void heal() noexcept;  ///< all nodes in one group again
+  void heal() noexcept;  ///< moves all nodes to group 0
   void set_loss(double probability) noexcept;
 
   [[nodiscard]] FabricStatistics statistics() const noexcept;
   [[nodiscard]] FabricUse use() const noexcept;
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
-  /// Randomness for the driver of the fabric, from the same seed.
+  /// The random numbers of the fabric, also for the program that drives it.
   [[nodiscard]] Random& random() noexcept { return random_; }
 
   // --- For modules
 
-  /// Plugs a device in.  `config` describes the device.
+  /// Adds a device, which `config` describes.  The fabric owns the Node; it is valid until unplug().
   Node& plug(const Config& config);
   void unplug(Node& node) noexcept;
-  /// Whether that node is there to be connected to.
+  /// True while a device with this id is plugged in.
   [[nodiscard]] bool knows(NodeId node) noexcept;
 
+  /// Opens one direction of a connection.  The fabric owns the Link; it is valid until close_sender().
   Link& open_link(Node& from, NodeId to, Endpoint& sender);
-  /// The sender's operations have ended: its transfers in flight touch no memory any more.
+  /// Stops the transfers in flight on the link: they access no memory from now on.
   void close_transfers(Link& link) noexcept;
-  /// The sender's endpoint ends; what it sent is still delivered, transfers are not.
+  /// Ends the sender's use of the link.  Messages in flight are still delivered; transfers are dropped.
   void close_sender(Link& link) noexcept;
-  /// This endpoint receives what arrives on the link, until close_receiver().
+  /// Makes `receiver` the endpoint for packets of the link, until close_receiver().
   void open_receiver(Link& link, Endpoint& receiver) noexcept;
   void close_receiver(Link& link) noexcept;
 
+  /// Makes a packet with `size` bytes of payload.  The caller ends its use by send() or discard().
   Packet& make(Packet::Kind kind, std::size_t size);
   void discard(Packet& packet) noexcept;
-  /// Sends a packet.  Messages beyond the link's window: false, and it stays the caller's.
+  /// Sends a packet; the fabric takes it.  False: it is a message and the link's window is full; the caller keeps it.
+  /// The sending node then gets ready when a message of the link was handled.
   [[nodiscard]] bool send(Link& link, Packet& packet) noexcept;
-  /// Tells the sender of the packet's link that its receiver is gone.
+  /// Sends a failure packet to the sender of the packet's link: the receiver does not exist.
   void reset(const Packet& packet) noexcept;
-  /// The next thing for this node's software; null when there is none.  Where the fabric is not driven, runs events
-  /// until there is, at most `budget`, which it counts down.
+  /// Returns the next packet for this node's software, which discards it after use; null: there is none.
+  /// If the fabric is not driven, runs events until there is one, at most `budget`, and subtracts their number from it.
   Packet* receive(Node& node, std::size_t& budget) noexcept;
 
-  /// True when the node may sleep on its doorbell.
+  /// Arms the doorbell.  False: there is work, so the node's software must not sleep.
   bool arm(Node& node) noexcept;
+  /// The eventfd of the node, made by the first call; the fabric owns it.
   int doorbell(Node& node) noexcept;
-  /// The node's processor is busy for that long: what it sends comes later.
+  /// Adds `ns` of processor time to the node: its next packets leave later.
   void spend(Node& node, std::uint64_t ns) noexcept;
 
  private:
   Fabric(const Config& config, bool driven);
-  /// Held where several threads may come; nothing on a driven fabric.
+  /// Locks the fabric, unless it is driven.
   [[nodiscard]] std::unique_lock<std::mutex> guard() const noexcept {
     return driven_ ? std::unique_lock{mutex_, std::defer_lock} : std::unique_lock{mutex_};
   }
@@ -160,7 +165,7 @@ class OPAL_EXPORT Fabric {
 
   const Config config_;
   const bool driven_;
-  const std::uint64_t id_;  // tells an address of another fabric or process
+  const std::uint64_t id_;  // random; in addresses, to detect one of another fabric or process
   const double ns_per_byte_;
   mutable std::mutex mutex_;
   Random random_;
@@ -170,15 +175,15 @@ class OPAL_EXPORT Fabric {
   PacketPool packets_;
   Pages pages_;
   std::vector<std::unique_ptr<Node>> nodes_;  // by id; null after unplug
-  std::vector<bool> silent_;                  // by id: the host has crashed; also after unplug
-  std::vector<NodeId> ready_;                 // driven only; first in, first out from ready_head_
+  std::vector<bool> silent_;                  // by id: crashed as host or device; kept after unplug
+  std::vector<NodeId> ready_;                 // driven only: a queue whose first element is at ready_head_
   std::size_t ready_head_ = 0;
   std::vector<std::function<void()>> timers_;
   std::vector<std::uint32_t> free_timers_;
-  std::vector<std::unique_ptr<Link>> links_;  // all; owned here, found through endpoints and packets
+  std::vector<std::unique_ptr<Link>> links_;  // open and free ones
   std::vector<Link*> free_links_;
   std::uint64_t next_link_ = 1;
-  std::vector<std::byte> bounce_;  // a device's own memory, between two programs' pages
+  std::vector<std::byte> bounce_;  // scratch for one chunk of a transfer
   FabricStatistics statistics_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's life, its peers and its messages; one-sided operations are in one_sided.cpp.
+// Lifetime of a device, its peers and its messages; one-sided operations are in one_sided.cpp.
 #include "opal/btl/sim/module.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Module::Module(const Host& host, const Config& config, std::shared_ptr<Fabric> f
       address_{kMagic, fabric_->id(), node_.id} {}
 
 Module::~Module() {
-  if (inherited()) return;  // the fabric is a copy, but for the descriptors that wake the parent's modules
+  if (inherited()) return;  // the fabric is a copy, but its doorbells would wake the parent's modules
   while (!endpoints_.empty()) disconnect(*endpoints_.begin()->second);
   while (!replaced_.empty()) disconnect(*replaced_.back());
   fabric_->unplug(node_);
@@ -149,7 +149,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   return budget - left + sent;
 }
 
-/// What back-pressure, or want of room for registrations, held up.
+/// Sends what back-pressure or a lack of registrations has delayed; returns the number of events.
 std::size_t Module::send_waiting() noexcept {
   return emulation().progress() + (pipelined_ != nullptr ? pipelined_->progress() : 0);
 }
@@ -173,14 +173,14 @@ void Module::handle(Packet& packet) noexcept {
 
 void Module::on_connect(Packet& packet) noexcept {
   Link& incoming = *packet.link;
-  // Links are numbered in the order in which they are opened: an older one belongs to a connection that the peer left.
+  // Link ids grow in the order of opening: a lower id belongs to an earlier connection, which the peer has ended.
   std::uint64_t& newest = newest_[incoming.from];
   if (incoming.id < newest) return fabric_->reset(packet);
   newest = incoming.id;
   Endpoint* known = find(incoming.from);
   if (known != nullptr && !known->dead()) {
-    if (known->in_ == nullptr) return pair(*known, incoming);          // both connected
-    die(known, {Errc::peer_gone, 0, "sim: the peer connected anew"});  // its farewell was overtaken
+    if (known->in_ == nullptr) return pair(*known, incoming);          // both sides called connect()
+    die(known, {Errc::peer_gone, 0, "sim: the peer connected anew"});  // its disconnect arrives later
   }
   Endpoint& endpoint = add(packet.read<PeerId>(), incoming.from);
   pair(endpoint, incoming);
@@ -191,7 +191,7 @@ void Module::on_connect(Packet& packet) noexcept {
 void Module::on_accept(Packet& packet) noexcept {
   Endpoint* endpoint = find(packet.link->from);
   const auto answered = packet.read<std::uint64_t>();
-  if (endpoint == nullptr || endpoint->out_->id != answered || endpoint->in_ != nullptr) return;  // we left meanwhile
+  if (endpoint == nullptr || endpoint->out_->id != answered || endpoint->in_ != nullptr) return;  // disconnected here
   pair(*endpoint, *packet.link);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/module.hpp — one simulated device and its software: the transport contract over a Fabric.
-// Active messages are delivered by progress(); puts, gets and atomics by the devices alone, also while the target's
+// opal/btl/sim/module.hpp — the sim transport: one simulated device of a Fabric and its software.
+// progress() delivers active messages.  The devices alone execute puts, gets and atomics, also while the target's
 // software sleeps.  docs/design/sim.md says what is modelled.
-// Owns its endpoints and its node on the fabric.  Threads: as btl::Module; registration from any thread.
+// Owns its endpoints, shares the fabric, and unplugs its node at its end.  Threads: as btl::Module; registrations from
+// any thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -19,7 +20,7 @@
 
 namespace opal::btl::sim {
 
-/// One peer on the simulated fabric: a link there, and the link from there once it is known.
+/// One peer on the simulated fabric.  The fabric owns both links.
 class Endpoint final : public btl::Endpoint {
  public:
   Endpoint(btl::Module& module, const PeerId& peer, NodeId node) noexcept : btl::Endpoint(module, peer), node_(node) {}
@@ -30,13 +31,13 @@ class Endpoint final : public btl::Endpoint {
  private:
   friend class Module;
   const NodeId node_;
-  Link* out_ = nullptr;  // ours; set right after construction
-  Link* in_ = nullptr;   // the peer's, once its connect or accept has come
+  Link* out_ = nullptr;  // to the peer; set right after construction
+  Link* in_ = nullptr;   // from the peer; null until its connect or accept has arrived
 };
 
 class OPAL_EXPORT Module final : public MessageTransport {
  public:
-  /// Plugs a device into the fabric of config.fabric's name.
+  /// Opens a device on the fabric named config.fabric (Fabric::attach).
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
   ~Module() override;
 
@@ -65,21 +66,23 @@ class OPAL_EXPORT Module final : public MessageTransport {
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept override;
   PipelinedTransfers& pipelined();
-  // one_sided.cpp: small transfers travel in the packet; others need their local memory registered, as with real
-  // devices: by the caller's handle, else through the registration cache, else for this one operation.
-  /// An operation's hold on its local memory.
+  // one_sided.cpp.  Transfers up to kInline bytes are in the packet.  A larger one needs its local memory registered,
+  // as with a real device: by the caller's handle, else in the registration cache, else for this operation alone.
+  /// The registration of the local memory of one operation.
   struct Local {
-    rcache::Lease lease;
-    MemoryHandle handle;  // registered for this operation alone
-    bool registered = false;
+    rcache::Lease lease;      // from the registration cache
+    MemoryHandle handle;      // valid if `registered`
+    bool registered = false;  // for this operation alone
   };
+  /// Returns the key of registered local memory: of `given`, or of a registration that `local` then holds.
   Result<Key> hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept;
   void release(Local& local) noexcept;
+  /// Sends a request packet with `room` bytes behind the Transfer, which begin with `inline_bytes`.
   void post(Endpoint& to, const Transfer& transfer, ByteSpan inline_bytes, std::size_t room) noexcept;
-  /// A response has come for an operation on `from`.
+  /// Ends the operation on `from` that the response names.
   void complete(Endpoint& from, Packet& response) noexcept;
   void end(RdmaOperation& operation, const Error& why) noexcept;
-  /// Ends every operation on `endpoint` with `why`; its link is closed already.
+  /// Ends every operation on `endpoint` with `why`.  Requires: its link is closed for transfers.
   void end_operations(Endpoint& endpoint, const Error& why) noexcept;
 
   struct Address {
@@ -106,11 +109,11 @@ class OPAL_EXPORT Module final : public MessageTransport {
   const std::shared_ptr<Fabric> fabric_;
   Node& node_;
   const Address address_;
-  std::unordered_map<NodeId, std::unique_ptr<Endpoint>> endpoints_;  // the latest to each node
-  std::vector<std::unique_ptr<Endpoint>> replaced_;                  // dead, superseded, and not disconnected yet
-  std::unordered_map<NodeId, std::uint64_t> newest_;                 // of the links by which each node has connected
-  std::unique_ptr<PipelinedTransfers> pipelined_;  // of large buffers and whole address spaces; made at its first use
-  std::vector<Local> locals_;                      // by the operation's slot
+  std::unordered_map<NodeId, std::unique_ptr<Endpoint>> endpoints_;  // the latest endpoint of each node
+  std::vector<std::unique_ptr<Endpoint>> replaced_;   // dead, replaced by a new endpoint, not disconnected yet
+  std::unordered_map<NodeId, std::uint64_t> newest_;  // by node: highest id of a link by which it has connected
+  std::unique_ptr<PipelinedTransfers> pipelined_;     // made at the first use
+  std::vector<Local> locals_;                         // by the operation's slot
   bool progressing_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/node.hpp — what the fabric keeps of a device and of one direction of a connection.
-// Owned by the fabric; guarded by it, but for what is said to be the module's.
+// opal/btl/sim/node.hpp — the state of a device (Node) and of one direction of a connection (Link) in the fabric.
+// Owned and locked by the fabric, except where a comment names another rule.
 #pragma once
 #include <cstdint>
 
@@ -17,34 +17,34 @@ struct Node {
       : id(id), memory(pages, config, first_generation), window(config.window) {}
 
   const NodeId id;
-  MemoryUnit memory;        // safe by itself
-  Packet* inbox = nullptr;  // for the node's software, oldest first
+  MemoryUnit memory;        // thread-safe
+  Packet* inbox = nullptr;  // packets for the node's software: a list, oldest first
   Packet* inbox_last = nullptr;
-  std::uint64_t busy_until = 0;     // its processor
-  std::uint64_t sending_until = 0;  // its link
-  std::uint32_t group = 0;
-  const std::uint32_t window;
+  std::uint64_t busy_until = 0;     // simulated ns: its processor is busy until then
+  std::uint64_t sending_until = 0;  // simulated ns: its network link is busy until then
+  std::uint32_t group = 0;          // see Fabric::set_group()
+  const std::uint32_t window;       // Config::window
   bool crashed = false;
-  bool alone = false;  // of that: the device only, its software goes on
-  bool armed = false;
-  bool ready = false;  // in the list of next_ready()
-  Fd doorbell;         // made by the first wait
+  bool alone = false;  // crashed as Crash::device: its software goes on
+  bool armed = false;  // its software sleeps, or is about to: write the doorbell
+  bool ready = false;  // in the queue of next_ready()
+  Fd doorbell;         // made by the first Fabric::doorbell()
 };
 
-/// One direction of a connection.  Lives until both ends have closed it and nothing is in flight on it.
+/// One direction of a connection.  Its memory is reused when both ends have closed it and no packet refers to it.
 struct Link {
   NodeId from = 0;
   NodeId to = 0;
-  std::uint64_t id = 0;          // never used twice, unlike its memory
-  Endpoint* sender = nullptr;    // touched by the sending module only, but for closing
-  Endpoint* receiver = nullptr;  // touched by the receiving module only
-  std::uint64_t last_arrival = 0;
-  std::uint64_t stalled_until = 0;  // a packet was lost: nothing overtakes it
-  std::uint32_t references = 0;     // packets, and each open end
+  std::uint64_t id = 0;             // never used twice; grows in the order of open_link()
+  Endpoint* sender = nullptr;       // only the sending module uses it; null: closed
+  Endpoint* receiver = nullptr;     // only the receiving module uses it; null: closed
+  std::uint64_t last_arrival = 0;   // simulated ns: latest arrival of a packet; a later packet arrives no earlier
+  std::uint64_t stalled_until = 0;  // simulated ns: resend of a lost packet; later packets wait until then
+  std::uint32_t references = 0;     // number of its packets and open ends
   std::uint32_t unhandled = 0;      // messages sent and not handled yet
   bool wanted = false;              // a message was refused since the last was handled
-  bool broken = false;              // retries ran out: the rest is dropped
-  bool closed = false;              // the sender's endpoint is gone: its transfers must not touch memory
+  bool broken = false;              // retries ran out: all its packets are dropped
+  bool closed = false;              // the sender has ended its operations: transfers must not access memory
 };
 
 }  // namespace opal::btl::sim

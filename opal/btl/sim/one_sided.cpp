@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The initiator's side of put, get and atomic of one device.
+// The initiator's side of put, get and atomic on the device.
 #include <cstring>
 #include <utility>
 
@@ -44,7 +44,7 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* by
   if (pipelined().takes(remote)) return in_pieces();
   const Result<Key> remote_key = key_of(remote);
   if (!remote_key) return refuse(completion, remote_key.error());
-  // The handle's own bounds, so that an absurd size does not reach beyond the local buffer; the target looks again.
+  // Check the bounds in the handle: a wrong size must not reach beyond the local buffer.  The target checks again.
   if (auto within = check_bounds(remote_key->base, remote_key->size, remote_address, size); !within) {
     return refuse(completion, within.error());
   }
@@ -69,7 +69,7 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* by
   const Result<Key> local_key = hold(locals_[operation->slot], local, bytes, size);
   if (!local_key) {
     (void)operations().end(*operation);
-    // What holds the room may be our own operations: their ends will make some.
+    // Operations of this module may hold the registrations; their ends make room.
     if (local_key.error().code == Errc::limit_reached && operations().active() != 0) return Post::again;
     return refuse(completion, local_key.error());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/packet.hpp — what travels through the fabric, and where packets come from.
-// A packet is one piece of pooled memory, its payload behind its header: the data path takes and returns them without
-// the heap once as many exist as are ever in flight.  Threads: guarded by the fabric.
+// opal/btl/sim/packet.hpp — the packets of the fabric, and their pool.
+// A packet is one piece of memory: header, then payload.  The pool allocates memory only when more packets are in
+// flight than ever before.  Owned and locked by the fabric.
 #pragma once
 #include <array>
 #include <bit>
@@ -14,29 +14,29 @@
 
 namespace opal::btl::sim {
 
-using NodeId = std::uint32_t;  ///< a device's place on its fabric; never used twice
+using NodeId = std::uint32_t;  ///< number of a device on its fabric; never used twice
 struct Link;
 
 struct Packet {
   enum class Kind : std::uint8_t {
     connect,     ///< payload: PeerId of the side that connects
-    accept,      ///< payload: the link that is answered
+    accept,      ///< answer to connect; payload: Link::id of the link that connect was sent on
     disconnect,  ///< the sender ended its endpoint
-    message,     ///< payload: an active message
-    request,     ///< payload: Transfer; served by the target's device, not by its software
-    response,    ///< the same packet on its way back
-    failure,     ///< tells the link's sender that its peer is out of reach; payload: Errc
-    timer,       ///< payload: which of the fabric's timers
+    message,     ///< an active message; the payload is its header and payload
+    request,     ///< payload: Transfer; the target's device serves it, not its software
+    response,    ///< the served request on its way back to the initiator
+    failure,     ///< to the sender of the link: the peer is unreachable; payload: Errc
+    timer,       ///< payload: u32, index of Fabric::timers_
   };
 
-  Packet* next = nullptr;  // in an inbox or a free list
-  Link* link = nullptr;    // the connection and direction it was sent on
-  std::uint32_t size = 0;  // bytes of payload
-  std::uint32_t attempts = 0;
+  Packet* next = nullptr;      // in an inbox or a free list
+  Link* link = nullptr;        // the connection and direction it was sent on
+  std::uint32_t size = 0;      // bytes of payload
+  std::uint32_t attempts = 0;  // losses in a row
   Tag tag = 0;
   Kind kind = Kind::message;
-  std::uint8_t size_class = 0;
-  bool backward = false;  // travels from the link's receiver to its sender
+  std::uint8_t size_class = 0;  // of the pool: its memory is 128 << size_class bytes
+  bool backward = false;        // travels from the link's receiver to its sender
   // The payload follows.
 
   [[nodiscard]] std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
@@ -56,7 +56,7 @@ static_assert(sizeof(Packet) == 32, "payloads are 8-byte aligned");
 
 class PacketPool {
  public:
-  /// A packet with room for `size` bytes of payload.
+  /// Returns a packet with `size` bytes of payload, uninitialised.
   Packet* take(std::size_t size) {
     const std::uint8_t size_class = class_of(size);
     Packet*& free = free_[size_class];
@@ -74,10 +74,10 @@ class PacketPool {
     --taken_;
     push_free(packet);
   }
-  [[nodiscard]] std::uint64_t taken() const noexcept { return taken_; }  ///< and not given back
+  [[nodiscard]] std::uint64_t taken() const noexcept { return taken_; }  ///< packets in use
 
  private:
-  static constexpr std::size_t kSmallest = 128;
+  static constexpr std::size_t kSmallest = 128;  // bytes of a packet of class 0
 
   void push_free(Packet& packet) noexcept {
     packet.next = free_[packet.size_class];
@@ -99,8 +99,8 @@ class PacketPool {
     }
   }
 
-  static constexpr std::size_t kSlab = 32 << 10;
-  std::array<Packet*, 20> free_{};  // largest: 128 << 19 bytes
+  static constexpr std::size_t kSlab = 32 << 10;  // bytes per allocation, at least one packet
+  std::array<Packet*, 20> free_{};                // by size class; the largest is 128 << 19 bytes
   std::vector<std::unique_ptr<std::byte[]>> slabs_;
   std::uint64_t taken_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/transfer.hpp — a put, get or atomic on its way: the payload of request packets.  It is made by the
-// initiator's Module, served by the target's device in the fabric, and comes back to the initiator as the response.
+// opal/btl/sim/transfer.hpp — a put, get or atomic: the payload of request and response packets.  The initiator's
+// Module makes it, the fabric executes it for the target's device, and it returns to the initiator as the response.
 #pragma once
 #include <cstdint>
 
@@ -12,24 +12,24 @@ namespace opal::btl::sim {
 struct Transfer {
   enum class Kind : std::uint8_t { put, get, atomic };
 
-  std::uint64_t operation;  // its name at the initiator
+  std::uint64_t operation;  // RdmaOperations::name_of() at the initiator
   Key remote;
   std::uint64_t remote_address;
   std::uint64_t size;
-  std::uint64_t moved;  // by the device so far
-  Key local;            // the initiator's memory; unused when the bytes travel in the packet
+  std::uint64_t moved;  // bytes copied so far
+  Key local;            // registration of the initiator's memory; unused if in_packet
   std::uint64_t local_address;
   std::uint64_t operand;
   std::uint64_t compare;
-  std::uint64_t old_value;  // of an atomic
-  Error error;              // of the response
+  std::uint64_t old_value;  // result of an atomic
+  Error error;              // result of the operation, in the response
   Kind kind;
   AtomicOp op;
   AtomicType type;
-  bool in_packet;  // the bytes follow the Transfer: small ones need no registration
+  bool in_packet;  // the data follows the Transfer: no registration of local memory is needed
 };
 
-/// Puts and gets of up to this many bytes carry them in the packet, as devices do with inline data.
+/// Puts and gets of at most this many bytes have their data in the packet, as inline data of a device.
 inline constexpr std::size_t kInline = 256;
 
 }  // namespace opal::btl::sim

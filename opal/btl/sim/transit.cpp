@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to packets on their way: time, loss, partitions, crashes, and the work of devices.
+// Events of the fabric: arrival, loss, partitions and crashes; and the execution of transfers by devices.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@
 namespace opal::btl::sim {
 namespace {
 
-constexpr std::size_t kChunk = 256 << 10;  // what a device moves before it looks at its other packets
+constexpr std::size_t kChunk = 256 << 10;  // bytes of a transfer that a device moves in one event
 
 Rights needed(const Transfer& transfer) noexcept {
   switch (transfer.kind) {
@@ -19,7 +19,8 @@ Rights needed(const Transfer& transfer) noexcept {
   }
 }
 
-/// An atomic at the target's device: atomic among devices, not with the target's processor, as IBV_ATOMIC_HCA is.
+/// Executes an atomic for the target's device.  It is atomic with respect to devices, not to the target's processor, as
+/// with IBV_ATOMIC_HCA.
 Result<void> run_atomic(Transfer& transfer, MemoryUnit& target) noexcept {
   alignas(8) std::byte word[8] = {};
   const MutableBytes bytes{word, size_of(transfer.type)};
@@ -28,10 +29,10 @@ Result<void> run_atomic(Transfer& transfer, MemoryUnit& target) noexcept {
   return target.write(transfer.remote, transfer.remote_address, bytes, Rights::remote_atomic);
 }
 
-/// Moves at most one chunk.  `bounce` has room for it; small transfers have their bytes in `inline_bytes`.
+/// Moves at most one chunk and updates transfer.moved.  `inline_bytes`: the data if in_packet.  `bounce`: scratch.
 Result<void> move_chunk(Transfer& transfer, MutableBytes inline_bytes, MemoryUnit& initiator, MemoryUnit& target,
                         std::vector<std::byte>& bounce) {
-  // The whole range before the first byte: a transfer that is not wholly inside moves nothing.
+  // Check the whole range: a transfer that is partly outside moves nothing.
   OPAL_TRY(target.check(transfer.remote, transfer.remote_address, transfer.size, needed(transfer)));
   if (transfer.kind == Transfer::Kind::atomic) return run_atomic(transfer, target);
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, transfer.size - transfer.moved));
@@ -84,7 +85,7 @@ bool Fabric::step_locked() noexcept {
     packets_.give_back(*event.packet);
     const auto what = std::exchange(timers_[timer], {});
     free_timers_.push_back(timer);
-    what();  // driven: nothing is locked
+    what();  // only on a driven fabric, where no lock is held
   } else {
     arrive_locked(event);
   }
@@ -124,7 +125,7 @@ void Fabric::lose_locked(const Event& event) noexcept {
   if (++packet.attempts > config_.retries) {
     if (packet.kind == Packet::Kind::failure) return discard_locked(packet);
     ++statistics_.given_up;
-    link.broken = true;  // also where no software is there to be told
+    link.broken = true;  // also if the sender's software has crashed
     Node* from = node_locked(link.from);
     if (from != nullptr && !from->crashed) break_locked(link, *from);
     return discard_locked(packet);
@@ -137,7 +138,7 @@ void Fabric::lose_locked(const Event& event) noexcept {
   events_.put_off(event, again);
 }
 
-/// The sender's own device says that nothing goes through any more: that has not to travel.
+/// The sender's device reports a broken link to its software, without latency.
 void Fabric::break_locked(Link& link, Node& from) noexcept {
   link.broken = true;
   Packet& failure = *packets_.take(sizeof(Errc));
@@ -149,7 +150,7 @@ void Fabric::break_locked(Link& link, Node& from) noexcept {
   deliver_locked(from, failure);
 }
 
-/// The target's device does what the packet asks; a large transfer comes back here chunk by chunk.
+/// Executes one chunk of a request for the target's device.  Queues the next chunk as an event, or sends the response.
 void Fabric::serve_locked(Packet& packet) noexcept {
   Link& link = *packet.link;
   Node* from = node_locked(link.from);
@@ -207,8 +208,8 @@ void Fabric::crash(NodeId id, Crash how) noexcept {
     const NodeId sender_or_receiver = how == Crash::device ? link->from : link->to;
     if (link->references != 0 && sender_or_receiver == id && !link->closed) told.push_back(link.get());
   }
-  // By age: which memory a link was given depends on the order in which others were closed, and that may depend on
-  // identities, which no seed decides.
+  // In the order of ids, so that a run repeats exactly: the order in links_ depends on the order in which links were
+  // closed, which may depend on PeerIds, and these are random.
   std::sort(told.begin(), told.end(), [](const Link* a, const Link* b) { return a->id < b->id; });
   for (Link* link : told) how == Crash::device ? break_locked(*link, *node) : reset_locked(*link);
 }

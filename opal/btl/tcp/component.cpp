@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that the registry sees of this folder.
+// The Component of the tcp transport.
 #include "opal/btl/component.hpp"
 
 #include "opal/btl/tcp/module.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/config.hpp — the variables of the tcp transport; the only place where these defaults are written.
+// opal/btl/tcp/config.hpp — the variables and constants of the tcp transport, with their defaults.
 #pragma once
 #include <chrono>
 #include <string>
@@ -9,11 +9,12 @@
 
 namespace opal::btl::tcp {
 
-/// Bytes per connection that wait for the kernel to take them; at least two messages of max_send are kept.
+/// Size of the send ring of a connection: data that the kernel has not taken yet.  It is larger if two messages of
+/// max_send need more.
 inline constexpr ByteSize kSendRing = 1_MiB;
-/// How long messages posted before a disconnect may take to leave, while the module goes on.
+/// After disconnect() an endpoint stays at most this long to send what was posted before.
 inline constexpr std::chrono::milliseconds kLingerTimeout{30'000};
-/// How long the end of the module waits for messages posted before to reach the other hosts.
+/// The destructor of the module waits at most this long until the other hosts have acknowledged all messages.
 inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
 
 struct Config {
@@ -24,20 +25,20 @@ struct Config {
   ByteSize eager = 64_KiB;
   ByteSize max_send = 128_KiB;
   std::chrono::milliseconds peer_timeout{30'000};
-  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable: the Context gives it
+  std::chrono::milliseconds connect_timeout{30'000};  ///< not a variable: Host::connect_timeout
 
-  // Not variables: constants, which tests make smaller.
-  /// Connections that are not accepted yet (unauthenticated or parked) at most; beyond, the oldest is closed.
+  // Not variables; tests set smaller values.
+  /// Most pending connections (unauthenticated or parked).  Beyond that, the oldest is closed.
   std::uint32_t max_pending = 1024;
-  /// How long one address of a peer may stay silent before the next is tried beside it.
+  /// Time without an answer of one address of a peer, after which the next address is tried in parallel.
   std::chrono::milliseconds stagger{250};
-  /// How long a peer whose host has answered may take to answer itself: it may be computing.
+  /// Time limit for the handshake if the peer's host has accepted the connection: the process may be computing.
   std::chrono::milliseconds welcome_timeout{600'000};
-  /// How long a connection may take for its handshake; also the time between two on_overdue() of a parked one.
+  /// Time limit for the Hello on an accepted connection; also the period of on_overdue() for a parked one.
   std::chrono::milliseconds handshake_timeout{10'000};
 };
 
-/// The largest max_send that a peer may announce; larger than any value of our own variable.
+/// The largest max_send that a peer may announce, and the maximum of the variable.
 inline constexpr ByteSize kLargestMaxSend = 4_MiB;
 
 inline constexpr config::Var<Config> kVars[] = {

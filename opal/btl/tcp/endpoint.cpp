@@ -17,14 +17,14 @@
 namespace opal::btl::tcp {
 namespace {
 
-/// Messages larger than this are not copied behind a backlog larger than the second number: the caller waits instead,
-/// and the kernel later takes them straight from where they are.
+/// A message larger than kLarge is not copied into the queue behind more than kEnoughBacklog bytes: send_inline()
+/// returns `again`, and a later call gives the message to the kernel without a copy.
 constexpr std::size_t kLarge = 16 << 10;
 constexpr std::size_t kEnoughBacklog = 64 << 10;
-/// Fragments smaller than this are copied rather than referred to.
+/// Fragment data up to this size is copied into the queue; larger data is referenced.
 constexpr std::size_t kSmallPiece = 4 << 10;
 constexpr std::size_t kVectors = 16;
-/// Messages up to this size are gathered before they are given to the kernel.
+/// Frames up to this size are copied into one buffer before the system call.
 constexpr std::size_t kGather = 512;
 constexpr unsigned kSilentPeriods = 4;  // in Config::peer_timeout
 
@@ -67,7 +67,7 @@ void Endpoint::adopt(Fd fd, std::uint32_t peer_max_send) noexcept {
   reader_ = FrameReader{input_.bytes(), peer_max_send};
   where_ = fmt::format("{} -> {}", to_string(local_address(fd.get())), to_string(peer_address(fd.get())));
   if (const auto watched = watch(std::move(fd)); !watched) return end(watched.error());
-  // The first event tells what the socket can do; it is probably both, and trying is cheap.
+  // Try both now instead of waiting for the first event.
   readable = writable = true;
   if (leaving_) {
     set_deadline(after(kLingerTimeout));
@@ -87,7 +87,7 @@ void Endpoint::on_unreachable(const Error& why) noexcept {
     return;
   }
   if (tcp_.has_parked(peer())) {
-    tcp_.unpark(peer());  // the peer reached us though we cannot reach it
+    tcp_.unpark(peer());  // the peer has connected to this side: use that connection
     if (dialer_ == nullptr) return;
   }
   dialer_.reset();
@@ -115,7 +115,7 @@ void Endpoint::on_deadline() noexcept {
   }
   const auto timeout = tcp_.config().peer_timeout;
   const std::chrono::nanoseconds period = timeout / kSilentPeriods;
-  // Several periods in a row: in the first one the data may have been sent only just now.
+  // Needs several periods in a row: in the first one the data may have been sent a moment ago.
   silent_periods_ = is_silent(fd(), static_cast<std::uint64_t>(period.count())) ? silent_periods_ + 1 : 0;
   if (silent_periods_ == kSilentPeriods) {
     return end({Errc::peer_gone, ETIMEDOUT, "tcp: the peer's host has not answered for btl_tcp_peer_timeout",
@@ -127,7 +127,7 @@ void Endpoint::on_deadline() noexcept {
 void Endpoint::end(const Error& why) noexcept {
   if (ended_) return;
   ended_ = true;
-  // A send may have failed before; a goodbye found afterwards is the better reason.
+  // After a failed send the reason stays, unless a goodbye (no errno) was found in the input.
   if (!dead() || why.os_errno == 0) mark_dead(why);
   close();
   dialer_.reset();
@@ -158,7 +158,7 @@ std::int64_t Endpoint::send_now(iovec* vectors, std::size_t count) noexcept {
 void Endpoint::send_failed(int error) noexcept {
   mark_dead({Errc::peer_gone, error, "tcp: send"});
   writable = false;
-  // Read to the end first: messages, and perhaps a goodbye, lie before it.
+  // Read to the end of the input first: it may contain messages and a goodbye.
   readable = ended = true;
   schedule();
 }
@@ -296,7 +296,7 @@ void Endpoint::receive() noexcept {
                   "tcp: the connection ended without a goodbye"});
     }
     reader_.received(static_cast<std::size_t>(got));
-    // A short read has emptied the socket, and the kernel will tell of more; but an end may have been told already.
+    // A short read has emptied the socket, and an event will follow new input.  After `ended` none follows: read on.
     if (static_cast<std::size_t>(got) < room.size() && !ended) readable = false;
     if (!deliver()) return;
   }
@@ -333,8 +333,8 @@ void Endpoint::finish_leaving() noexcept {
 }
 
 void Endpoint::discard_input() noexcept {
-  // What the peer sends now is discarded; but closing with unread bytes would make the kernel reset the connection and
-  // lose what is still on its way to the peer.
+  // Read and discard: a close with unread input makes the kernel reset the connection, which loses the data that is in
+  // flight to the peer.
   while (readable) {
     const std::int64_t got = receive_some(fd(), input_.bytes());
     if (got == -EAGAIN) {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/endpoint.hpp — one peer: the search for a connection, the connection, what waits to be sent on it.
-// States: dialing (posts wait in the queue) -> connected -> ended.  A failed send does not end it at once: what the
-// peer sent before is read to the end first, and the goodbye in it, if any, tells a disconnect from a death.
-// leaving: disconnect() was called and the endpoint has no user any more; it only sends what was posted before.
+// opal/btl/tcp/endpoint.hpp — one peer: its Dialer while it connects, its connection, and its output queue.
+//   dialing    no connection yet; posts wait in the queue
+//   connected  messages are sent and received
+//   ended      the connection is closed
+//   leaving    disconnect() was called: it sends what was posted before, discards input, and has no user
+// A failed send marks the endpoint dead, but ends it only when the input has been read to its end.  A goodbye in the
+// input shows that the peer has disconnected; without one the peer has died.
+// Owned by its module.  Threads: as the module.
 #pragma once
 #include <memory>
 #include <string>
@@ -28,33 +32,34 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   static Result<std::unique_ptr<Endpoint>> create(Module& module, Reactor& reactor, const PeerId& peer);
   ~Endpoint() override;
 
-  /// Starts looking for the peer.
+  /// Starts to connect to `candidates`.
   void dial(const HandshakeSides& sides, std::vector<SocketAddress> candidates);
-  /// Goes on with a connection that the peer made; ends the own search, if any.
+  /// Uses an established connection, of the peer or of its own Dialer; ends the Dialer.  After an error it is dead.
   void adopt(Fd fd, std::uint32_t peer_max_send) noexcept;
 
   [[nodiscard]] bool dialing() const noexcept { return dialer_ != nullptr; }
   [[nodiscard]] std::string describe() const override;
 
-  // The module has accepted the size.
+  // Module's send_inline() and send().  Requires: Module::accepts() for the size.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
-  /// `slot`: the fragment's buffer, given back to the module as soon as it is not needed.
+  /// `slot`: the fragment's buffer.  Unless `again` or `failed` is returned, the endpoint gives it back to the module.
   Post send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion, void* slot) noexcept;
 
-  /// Ends the endpoint for good: marks it dead, closes the connection, and has the module report it.
+  /// Ends the endpoint: marks it dead, closes the connection, and makes the module report it, unless it is leaving.
   void end(const Error& why) noexcept;
-  /// Finishes what waits to be sent with `why`, unless it still goes out.
+  /// Drops the queue and finishes its completions with `why`; does nothing if the endpoint is leaving.
   void drop_pending(const Error& why) noexcept {
     if (!leaving_) drop_queue(why);
   }
 
-  /// Turns into a leaving one, which lives until left().
+  /// Makes the endpoint leaving.  Completions of queued fragments finish with `why`; their data is copied and still
+  /// sent.  The owner destroys it when left() is true.
   void leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return leaving_ && !open() && dialer_ == nullptr; }
-  /// True when the other host has everything; for the module's end.
+  /// True when the other host has acknowledged all data, or no connection exists.  For the module's destructor.
   [[nodiscard]] bool delivered() const noexcept;
 
-  /// Receives now, whatever the kernel has told so far.
+  /// Receives and runs handlers, without waiting for an event of the kernel.
   void poll() noexcept;
 
   void on_ready() noexcept override;
@@ -66,31 +71,31 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   void on_unreachable(const Error& why) noexcept override;
 
   [[nodiscard]] bool connected() const noexcept { return open() && dialer_ == nullptr; }
-  /// Hands the vectors to the kernel and queues nothing.  Returns bytes taken, or -1 after send_failed().
+  /// Gives the vectors to the kernel and queues nothing.  Returns the bytes taken, or -1 after send_failed().
   std::int64_t send_now(iovec* vectors, std::size_t count) noexcept;
   void flush() noexcept;
   void receive() noexcept;
-  /// Runs handlers; false when receiving has to stop here.
+  /// Runs handlers for complete frames.  False: the budget is used up or the endpoint has ended, so stop receiving.
   bool deliver() noexcept;
   void discard_input() noexcept;
   void send_failed(int error) noexcept;
   void finish_leaving() noexcept;
-  /// Finishes every referenced piece of the queue with `why`.
+  /// Empties the queue; finishes the completions of its references with `why`.
   void drop_queue(const Error& why) noexcept;
   void finished(const OutputQueue::Referenced& what, const Error& why) noexcept;
   void watch_for_silence() noexcept;
 
   Module& tcp_;
   std::unique_ptr<Dialer> dialer_;  // while dialing
-  Mapping ring_;
+  Mapping ring_;                    // memory of queue_
   OutputQueue queue_;
-  Mapping input_;
+  Mapping input_;  // memory of reader_; empty until connected
   FrameReader reader_;
-  std::vector<std::byte> detached_;  // leaving: bytes that were the user's
+  std::vector<std::byte> detached_;  // leaving: copies of fragments and of the user's data
   bool leaving_ = false;
-  bool ended_ = false;
-  unsigned silent_periods_ = 0;
-  std::string where_;  // both ends of the connection, for describe()
+  bool ended_ = false;           // end() was called
+  unsigned silent_periods_ = 0;  // periods in a row in which is_silent() was true
+  std::string where_;            // both ends of the connection, for describe()
 };
 
 }  // namespace opal::btl::tcp

@@ -43,8 +43,8 @@ MutableBytes FrameReader::room() noexcept {
   if (end_ - begin_ < sizeof frame_) {
     if (limit - begin_ < largest) move_to_front();
   } else {
-    // frame_ is the incomplete one, checked by next().  Its rest alone is asked for when nothing else would fit behind
-    // it: the next frame then starts at the front, and only pieces of frames are ever moved.
+    // frame_ is the incomplete frame, which next() has checked.  If no largest frame fits behind it, receive only up to
+    // its end: the next frame then starts at the front, so whole frames are never moved.
     const std::size_t whole = wire::frame_size(frame_.size);
     if (limit - begin_ < whole) move_to_front();
     if (limit - begin_ - whole < largest) limit = begin_ + whole;

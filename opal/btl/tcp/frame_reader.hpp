@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/frame_reader.hpp — cuts a received byte stream into frames, in place.
-// A view over a buffer that its user owns: no socket, so that every split of the stream can be tested.
-// Use: next() until it says incomplete, then fill room() and say how much came with received().  Payloads are 8-byte
-// aligned (the buffer must be) and stay valid until the next call of room().  Every byte is a peer's.
+// opal/btl/tcp/frame_reader.hpp — splits a received byte stream into frames, in place.
+// A view over a buffer that the user owns.  It knows no socket, so tests can split the stream at every byte.
+// Use: call next() until it returns incomplete; then write received bytes to room() and call received().
+// Payloads are 8-byte aligned and valid until the next call of room().  next() checks the frames, which a peer makes.
 #pragma once
 #include <cstddef>
 
@@ -16,17 +16,17 @@ namespace opal::btl::tcp {
 class OPAL_EXPORT FrameReader {
  public:
   enum class Next {
-    message,     ///< tag() and payload() are good
+    message,     ///< tag() and payload() describe it
     goodbye,     ///< the peer has disconnected
     incomplete,  ///< more bytes are needed
-    broken,      ///< the peer broke the protocol: error()
+    broken,      ///< the peer broke the protocol: see error(); no further call is allowed
   };
 
   FrameReader() noexcept = default;
-  /// `buffer` holds at least buffer_size(max_payload) bytes and is 8-byte aligned.
+  /// `buffer`: 8-byte aligned, at least buffer_size(max_payload) bytes.  `max_payload`: larger frames are an error.
   FrameReader(MutableBytes buffer, std::size_t max_payload) noexcept : buffer_(buffer), max_payload_(max_payload) {}
 
-  /// Room for two of the largest frames: while one is being completed another fits behind it.
+  /// Two of the largest frames: behind an incomplete one there is room for another.
   static constexpr std::size_t buffer_size(std::size_t max_payload) noexcept {
     return 2 * wire::frame_size(max_payload);
   }
@@ -36,8 +36,9 @@ class OPAL_EXPORT FrameReader {
   [[nodiscard]] ByteSpan payload() const noexcept { return payload_; }
   [[nodiscard]] const Error& error() const noexcept { return error_; }
 
-  /// Where the next received bytes go; never empty.  Only after next() said incomplete.
+  /// The memory for the next received bytes; never empty.  Requires: next() has returned incomplete.
   [[nodiscard]] MutableBytes room() noexcept;
+  /// `size` bytes were written to room().
   void received(std::size_t size) noexcept { end_ += size; }
 
  private:
@@ -46,9 +47,9 @@ class OPAL_EXPORT FrameReader {
 
   MutableBytes buffer_;
   std::size_t max_payload_ = 0;
-  std::size_t begin_ = 0;  // multiple of 8: frames are padded
+  std::size_t begin_ = 0;  // unread bytes in buffer_: [begin_, end_); begin_ is a multiple of 8
   std::size_t end_ = 0;
-  wire::Frame frame_{};
+  wire::Frame frame_{};  // of the latest next(); an incomplete one is checked already
   ByteSpan payload_;
   Error error_{};
 };

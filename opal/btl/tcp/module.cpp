@@ -16,12 +16,12 @@
 namespace opal::btl::tcp {
 namespace {
 
-/// Payloads up to this size are copied into the fragment: cheaper than a piece of their own.
+/// Payloads up to this size are copied into the fragment, which costs less than a piece in the output queue.
 constexpr std::size_t kSmallPayload = 4 << 10;
 
-/// The connection that brought the last message is asked directly: one system call instead of two.  The others are
-/// looked at every few polls, and in any case before a sleep.
-constexpr std::uint32_t kHotRounds = 256;  // without a message, until it is no longer preferred
+/// progress() reads from the connection of the latest message without epoll_wait: one system call, not two.  Every
+/// kPollsPerCollect polls, and before a sleep, it collects the events of all connections.
+constexpr std::uint32_t kHotRounds = 256;  // polls without an event, after which it is not preferred
 constexpr unsigned kPollsPerCollect = 8;
 
 Attributes attributes_of(const Config& config) {
@@ -46,7 +46,8 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   const bool filtered = !include.empty() || !exclude.empty();
 
   OPAL_TRY_ASSIGN(Reactor reactor, Reactor::open());
-  // One address: listen there only.  Several of many: listen everywhere and refuse what comes in elsewhere.
+  // One address: listen only there.  Several, selected by filters: listen everywhere, and the acceptor refuses
+  // connections to other addresses.
   const bool one = chosen.size() == 1 && (filtered || chosen[0].address.is_loopback());
   OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config, one ? &chosen[0].address : nullptr));
   const Nonce token = fresh_nonce();
@@ -83,7 +84,7 @@ void Module::linger() noexcept {
   while (!std::all_of(leaving().begin(), leaving().end(), done) && !deadline.expired()) {
     reactor_.collect();
     reactor_.run();
-    // Acknowledgements raise no event, so look again soon.
+    // An acknowledgement causes no event, so wait at most 1 ms.
     pollfd fd{reactor_.wait_fd(), POLLIN, 0};
     if (!std::all_of(leaving().begin(), leaving().end(), done)) (void)::poll(&fd, 1, 1);
   }
@@ -98,7 +99,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   if (peer == host().id) return Error{Errc::unreachable, 0, "tcp: does not connect a process to itself"};
   if (Endpoint* known = find(peer); known != nullptr) {
     if (!known->dead()) return known;
-    known->end(known->error());  // a send has failed; what was still to be read is given up
+    known->end(known->error());  // a send has failed; unread input is dropped
   }
   const bool same_host = decoded.host == host_number_;
   std::erase_if(decoded.sockets, [&](const SocketAddress& socket) { return socket.is_loopback() && !same_host; });
@@ -149,9 +150,9 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
 Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
   if (from == host().id) return Acceptor::Verdict::refuse;
   const Endpoint* known = find(from);
-  // The end of the earlier connection is reported before the new one.
+  // Not vacant: the end of the earlier connection must be reported before the new one is accepted.
   if (known == nullptr) return vacant(from) ? Acceptor::Verdict::accept : Acceptor::Verdict::park;
-  // Both connect at once: the connection made by the lower identity stays, and both sides know which that is.
+  // Both connect at the same time: the connection that the lower PeerId makes stays.  Both sides decide equally.
   if (known->dialing() && from < host().id) return Acceptor::Verdict::accept;
   return Acceptor::Verdict::park;
 }
@@ -181,7 +182,7 @@ void Module::on_overdue(const PeerId& from) noexcept {
     if (vacant(from)) unpark(from);
     return;
   }
-  // Our own search ends by itself; an established connection has been given up by the peer without our noticing.
+  // A Dialer ends by itself.  An established connection was given up by the peer, and this side has not noticed it.
   if (!known->dialing()) known->end({Errc::peer_gone, 0, "tcp: the peer has opened a new connection"});
 }
 
@@ -229,9 +230,9 @@ Post Module::send(Fragment& fragment, Tag tag) noexcept {
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
 bool Module::worth_asking() noexcept {
-  constexpr std::uint32_t kBetweenMessages = 32;  // empty rounds that a message in flight may well take
-  constexpr std::uint32_t kRarest = 16;           // with connections; without any, only a newcomer can be missed
-  constexpr std::uint32_t kRarestAlone = 256;
+  constexpr std::uint32_t kBetweenMessages = 32;  // empty polls before rounds are skipped
+  constexpr std::uint32_t kRarest = 16;           // rounds to skip at most, with endpoints
+  constexpr std::uint32_t kRarestAlone = 256;     // without: only a new connection could be missed
   if (skip_ != 0) {
     --skip_;
     return false;
@@ -250,7 +251,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   if (worth_asking() && !poll_hot()) reactor_.collect();
   if (events_ != 0 || reactor_.has_work()) quiet_ = 0;
   if (reactor_.has_work()) reactor_.run();
-  // What is left to do is more than idle: it makes no descriptor readable.
+  // Scheduled sources count as an event: they make no descriptor readable, so the caller must not sleep.
   return events_ + (reactor_.has_work() ? 1 : 0);
 }
 
@@ -261,7 +262,7 @@ bool Module::poll_hot() noexcept {
 }
 
 bool Module::arm_wake_up() noexcept {
-  skip_ = 0;  // what ends the sleep is looked for at once
+  skip_ = 0;  // the first progress() after the sleep polls the kernel
   reactor_.collect();
   return !reactor_.has_work();
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/module.hpp — TCP between any two processes that share a network: one listening socket, one connection
-// per peer, made on demand, everything non-blocking on one epoll instance.
-// Two sides that connect to each other at once end with one connection: the one that the side with the lower PeerId
-// made.  put/get/atomics run over messages (rdma_emulation.hpp).
-// A peer's disconnect reaches us as on_failed with peer_gone "the peer has disconnected" and no line in the log; its
-// death as peer_gone with the errno.  Either way the endpoint is dead, and the peer may come back on a new one.
-// Threads: as btl::Module.
+// opal/btl/tcp/module.hpp — the tcp transport: one listening socket, and one connection per peer, made by connect().
+// All sockets are non-blocking and watched by one epoll instance.  put, get and atomics are emulated
+// (rdma_emulation.hpp).
+// If both sides connect at the same time, the connection that the side with the lower PeerId made stays.
+// on_failed() reports a peer's disconnect as peer_gone "the peer has disconnected", and its death as peer_gone with an
+// errno.  The peer may connect again, which makes a new endpoint.  Threads: as btl::Module.
 #pragma once
 #include <memory>
 #include <vector>
@@ -25,7 +24,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
-  /// Brings out what was posted, for at most kCloseTimeout.
+  /// Sends what was posted and waits for its acknowledgement, for at most kCloseTimeout.  Drops messages on an endpoint
+  /// that is still dialing.
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
@@ -53,34 +53,36 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept override;
   void on_overdue(const PeerId& from) noexcept override;
 
-  // For endpoints.
+  // For tcp::Endpoint.
   [[nodiscard]] const Config& config() const noexcept { return config_; }
-  /// False when this progress() has run enough handlers.
+  /// False when this progress() has run `budget` handlers.
   [[nodiscard]] bool may_deliver() const noexcept { return turns_ != 0; }
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
+  /// Counts an event in the result of progress().
   void count_event() noexcept { ++events_; }
   void ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] bool has_parked(const PeerId& peer) const noexcept { return acceptor_.has_parked(peer); }
   void unpark(const PeerId& peer) noexcept { acceptor_.unpark(peer); }
 
-  /// Asking the kernel costs as much as several messages through shared memory: where it has had nothing for a while,
-  /// it is asked only now and then.
+  /// True when this round should poll the kernel.  A poll costs as much as several messages through shared memory, so
+  /// after 32 rounds without an event rounds are skipped, up to 16 in a row (256 without endpoints).
   bool worth_asking() noexcept;
+  /// Waits until all leaving endpoints have left or delivered, for at most kCloseTimeout.
   void linger() noexcept;
-  /// Receives from the connection that is likely to bring the next message; true when that is enough for now.
+  /// Receives from the connection of the latest message.  True: this round need not collect events of the others.
   bool poll_hot() noexcept;
 
   const Config config_;
-  Reactor reactor_;  // before everything that has a Source in it
+  Reactor reactor_;  // before all members that are or own a Source
   std::vector<std::byte> address_;
   Acceptor acceptor_;
-  std::uint32_t quiet_ = 0;  // rounds in a row in which the kernel had nothing
-  std::uint32_t skip_ = 0;   // rounds in which it is not asked
-  std::size_t turns_ = 0;    // handlers that this progress() may still run
-  std::size_t events_ = 0;   // what happened in this progress()
-  Endpoint* hot_ = nullptr;  // brought the last message
-  unsigned polls_ = 0;
-  std::uint64_t host_number_ = 0;
+  std::uint32_t quiet_ = 0;        // polls of the kernel in a row without an event
+  std::uint32_t skip_ = 0;         // rounds still to skip, see worth_asking()
+  std::size_t turns_ = 0;          // handlers that the current progress() may still run
+  std::size_t events_ = 0;         // events of the current progress()
+  Endpoint* hot_ = nullptr;        // endpoint of the latest message; null: none
+  unsigned polls_ = 0;             // of hot_
+  std::uint64_t host_number_ = 0;  // this_host()
 };
 
 }  // namespace opal::btl::tcp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/output_queue.hpp — what the kernel has not taken yet: bytes copied into a ring, and references to
-// memory of the user or of a fragment, in the order in which they go out.
-// A view over a ring that its user owns; bounded in bytes and in pieces, allocates nothing.
+// opal/btl/tcp/output_queue.hpp — the data of a connection that the kernel has not taken yet, in order: bytes copied
+// into a ring, and references to memory of the user or of a fragment.
+// A view over a ring that its user owns.  Bounded in bytes and in pieces; allocates nothing, except in detach().
 #pragma once
 #include <sys/uio.h>
 
@@ -20,34 +20,35 @@ namespace opal::btl::tcp {
 class OPAL_EXPORT OutputQueue {
  public:
   static constexpr std::size_t kMaxPieces = 64;
-  static constexpr std::size_t kReserve = 64;
+  static constexpr std::size_t kReserve = 64;  ///< bytes of the ring, and one piece, that fits() keeps free
 
-  /// Called when a referenced piece is no longer needed.
+  /// What the owner of the queue must do when a referenced piece has been sent or dropped.
   struct Referenced {
-    Completion* completion = nullptr;  ///< of a prepare_src fragment, or null
-    void* slot = nullptr;              ///< a fragment's buffer to take back, or null
+    Completion* completion = nullptr;  ///< to finish: of a prepare_src() fragment; or null
+    void* slot = nullptr;              ///< to give back to the module: a fragment's buffer; or null
   };
 
   OutputQueue() noexcept = default;
   explicit OutputQueue(MutableBytes ring) noexcept : ring_(ring) {}
 
   [[nodiscard]] bool empty() const noexcept { return pieces_used_ == 0; }
-  /// Bytes waiting, referenced ones included.
+  /// Bytes in the queue, referenced ones included.
   [[nodiscard]] std::size_t backlog() const noexcept { return backlog_; }
-  /// True when `copied` more bytes in up to `pieces` pieces can be taken; kReserve bytes are kept for a last word.
+  /// True when `copied` bytes in the ring and up to `pieces` pieces can be added.  kReserve stays free for a goodbye.
   [[nodiscard]] bool fits(std::size_t copied, std::size_t pieces = 1) const noexcept {
     return copied + kReserve <= ring_.size() - in_ring_ && pieces_used_ + pieces < kMaxPieces;
   }
 
-  /// Copies `bytes` behind everything else.  They must fit.
+  /// Adds a copy of `bytes` at the end.  Requires: fits(), or room in the reserve.
   void append(ByteSpan bytes) noexcept;
-  /// Refers to `bytes`, not empty, which must stay until consume() gives `what` back.  One piece must fit.
+  /// Adds a reference to `bytes` at the end; they must stay valid until consume(), clear() or detach() passes `what`
+  /// back.  Requires: not empty; fits() for one piece.
   void append_reference(ByteSpan bytes, const Referenced& what) noexcept;
 
-  /// Describes the first bytes that wait, up to `most` iovecs; returns how many were used.
+  /// Describes the first bytes of the queue in at most `most` iovecs.  Returns the number of iovecs.
   [[nodiscard]] std::size_t gather(iovec* vectors, std::size_t most) const noexcept;
 
-  /// Takes `size` bytes off the front; calls `finished(const Referenced&)` for each reference that ended.
+  /// Removes `size` bytes at the front; calls `finished(const Referenced&)` for each reference that has ended.
   template <class Finished>
   void consume(std::size_t size, Finished&& finished) noexcept {
     backlog_ -= size;
@@ -66,13 +67,14 @@ class OPAL_EXPORT OutputQueue {
     read_ = write_ = 0;  // empty: start over, so that few pages are ever touched
   }
 
-  /// Drops everything, with the same calls.
+  /// Removes all bytes; calls `finished` as consume().
   template <class Finished>
   void clear(Finished&& finished) noexcept {
     consume(backlog_, finished);
   }
 
-  /// Copies what references refer to into `storage` and refers to that instead; the queue then needs no other memory.
+  /// Copies all referenced bytes into `storage`, refers to the copies, and calls `finished` for each reference.
+  /// `storage` must stay unchanged until the queue is empty.
   template <class Finished>
   void detach(std::vector<std::byte>& storage, Finished&& finished) {
     std::size_t total = 0;
@@ -100,9 +102,9 @@ class OPAL_EXPORT OutputQueue {
   void take(Piece& piece, std::size_t size) noexcept;
 
   MutableBytes ring_;
-  std::size_t read_ = 0;  // place in the ring of the first copied byte
-  std::size_t write_ = 0;
-  std::size_t in_ring_ = 0;
+  std::size_t read_ = 0;     // index in the ring of the first copied byte
+  std::size_t write_ = 0;    // index in the ring behind the last copied byte
+  std::size_t in_ring_ = 0;  // copied bytes
   std::size_t backlog_ = 0;
   std::array<Piece, kMaxPieces> pieces_{};
   std::size_t first_piece_ = 0;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/wire.hpp — every byte that goes over a connection.  Change anything here => bump kWireVersion.
-//   acceptor: Challenge.  connector: Hello.  acceptor: Welcome, or silence and a closed socket.  Then both: frames,
-//   padded to 8 bytes each, so that a payload that starts aligned stays so in the receiver's buffer.  Little endian.
+// opal/btl/tcp/wire.hpp — the bytes of a connection.  Little endian.  Every change needs a new kWireVersion.
+//   acceptor -> connector   Challenge
+//   connector -> acceptor   Hello
+//   acceptor -> connector   Welcome, possibly after a long time (parked); or the acceptor closes the connection
+//   both directions         frames, each padded to 8 bytes, so that payloads are aligned in the receiver's buffer
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -17,10 +19,10 @@ static_assert(std::endian::native == std::endian::little, "structs go over the w
 inline constexpr std::uint32_t kWireVersion = 2;
 inline constexpr std::uint64_t kMagic = 0x637420206c61706f;  // "opal  tc"
 
-/// First bytes of the acceptor, the only ones that are read without a proof: the layout of this struct never changes.
+/// First bytes of the acceptor.  They are read without a proof and carry the version, so this layout never changes.
 struct Challenge {
   std::uint64_t magic;
-  std::uint32_t version;  ///< of everything that follows
+  std::uint32_t version;  ///< kWireVersion: of all bytes that follow
   std::uint32_t reserved;
   Nonce nonce;
 };
@@ -29,16 +31,16 @@ static_assert(sizeof(Challenge) == 32 && std::has_unique_object_representations_
 /// First bytes of the connector.
 struct Hello {
   PeerId from;
-  PeerId to;  ///< must be the acceptor's
+  PeerId to;  ///< the acceptor's; else it closes the connection
   Nonce nonce;
-  std::uint64_t max_send;  ///< largest message the connector will send; the acceptor sizes its buffer by it
+  std::uint64_t max_send;  ///< largest message that the connector sends, bytes; sizes the acceptor's buffer
   Proof proof;             ///< see handshake.hpp
 };
 static_assert(sizeof(Hello) == 88 && std::has_unique_object_representations_v<Hello>, "wire layout v2");
 
 /// The acceptor's answer.
 struct Welcome {
-  std::uint64_t max_send;  ///< largest message the acceptor will send
+  std::uint64_t max_send;  ///< largest message that the acceptor sends, bytes; sizes the connector's buffer
   Proof proof;
 };
 static_assert(sizeof(Welcome) == 40 && std::has_unique_object_representations_v<Welcome>, "wire layout v2");
@@ -48,7 +50,7 @@ enum class Kind : std::uint16_t {
   goodbye = 2,  ///< the sender has disconnected; nothing follows
 };
 
-/// Before each payload.  The payload is padded to 8 bytes; size does not count the padding.
+/// The header of each payload.  The payload is padded to 8 bytes; `size` excludes the padding.
 struct Frame {
   std::uint32_t size;
   std::uint16_t tag;   ///< 0 for goodbye

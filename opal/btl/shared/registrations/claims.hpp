@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/registrations/claims.hpp — the initiator checks what a handle claims of itself, so that an honest
-// mistake costs no message and no connection.  The owner's table, or its device, checks again.
+// opal/btl/shared/registrations/claims.hpp — checks of an access at the initiator, against the bounds and rights that
+// are copied in the handle.  They catch a mistake without a message.  The target's table, or its device, checks again.
 #pragma once
 #include "opal/btl/post.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 
 namespace opal::btl {
 
-/// Whether [address, +size) is within [base, +length).  Errors: invalid_argument.
+/// Checks that [address, +size) is within [base, +length).  Errors: invalid_argument.
 inline Result<void> check_bounds(std::uint64_t base, std::uint64_t length, std::uint64_t address,
                                  std::uint64_t size) noexcept {
   const std::uint64_t offset = address - base;
@@ -15,7 +15,8 @@ inline Result<void> check_bounds(std::uint64_t base, std::uint64_t length, std::
   return Error{Errc::invalid_argument, 0, "remote access: outside of the registration", address};
 }
 
-/// Whether the claims cover [address, +size) with `wanted` rights.  Errors: invalid_argument, permission.
+/// Checks that the handle `claims` covers [address, +size) with `wanted` rights.
+/// Errors: invalid_argument (out of bounds), permission.
 inline Result<void> check_claims(const SoftwareHandle& claims, std::uint64_t address, std::uint64_t size,
                                  Rights wanted) noexcept {
   OPAL_TRY(check_bounds(claims.base, claims.size, address, size));
@@ -25,7 +26,7 @@ inline Result<void> check_claims(const SoftwareHandle& claims, std::uint64_t add
   return {};
 }
 
-/// Refuses a post for good.
+/// Sets completion.error to `why` and returns `failed`.
 inline Post refuse(Completion& completion, const Error& why) noexcept {
   completion.error = why;
   return Post::failed;

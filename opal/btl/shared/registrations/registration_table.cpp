@@ -26,7 +26,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-/// In RegistrationSlot::rights, beside those of Rights: the bounds are those of what is mapped.
+/// A bit of RegistrationSlot::rights: the registration of the whole address space, whose accesses need a mapping.
 constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 31;
 constexpr std::size_t kMappingsSize = (sizeof(memory::SharedMappings) + 4095) / 4096 * 4096;
 
@@ -37,13 +37,13 @@ bool contains(std::uint64_t base, std::uint64_t length, std::uint64_t address, s
 
 constexpr std::uint64_t kPage = 4096;
 
-/// RegistrationSlot::hole as addresses; empty when nothing has gone.
+/// The address range of RegistrationSlot::hole; empty: no part was unmapped.
 memory::Range hole_of(std::uint64_t hole, std::uint64_t base) noexcept {
   const std::uint64_t begin = base / kPage * kPage + (hole & UINT32_MAX) * kPage;
   return {begin, begin + (hole >> 32) * kPage};
 }
 
-/// Room for `slots_size` bytes of slots and the list of mappings.
+/// Makes a memfd for `slots_size` bytes of slots and the list of mappings.
 Result<Fd> make_memory(std::size_t slots_size) {
   const std::size_t size = slots_size + kMappingsSize;
   Fd memory{::memfd_create("opal-registrations", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
@@ -51,14 +51,14 @@ Result<Fd> make_memory(std::size_t slots_size) {
   if (::ftruncate(memory.get(), static_cast<off_t>(size)) != 0) {
     return Error{Errc::os, errno, "ftruncate(registrations)", size};
   }
-  // Reserve now: missing memory is an error here, but a SIGBUS at first touch otherwise.
+  // Reserve the pages of the slots now: otherwise a lack of memory is a SIGBUS at the first access.
   if (const int rc = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(slots_size)); rc != 0) {
     return Error{Errc::no_memory, rc, "posix_fallocate(registrations)", slots_size};
   }
   return memory;
 }
 
-/// Called once the writable mapping exists: no holder of the descriptor can write, shrink or grow the file.
+/// Prevents that a holder of the descriptor writes, shrinks or grows the file.  Requires: the writable mapping exists.
 Result<void> seal(const Fd& memory) {
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
     return Error{Errc::os, errno, "fcntl(F_ADD_SEALS, registrations)"};
@@ -132,14 +132,14 @@ class RegistrationTable::PoolWatch final : public memory::Listener {
   PoolWatch(const PoolWatch&) = delete;
   PoolWatch& operator=(const PoolWatch&) = delete;
 
-  /// Watches a range from now on.  The caller holds the lock under which registrations are added.
+  /// Also watches `range`.  Threads: as RegistrationTable::add().
   void include(memory::Range range) noexcept {
     low_.store(std::min(low_.load(kRelaxed), range.begin), kRelaxed);
     high_.store(std::max(high_.load(kRelaxed), range.end), kRelaxed);
   }
 
   void released(memory::Range range) noexcept override {
-    if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // nearly always
+    if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // the common case
     for (RegistrationSlot& slot : slots_) {
       const std::uint64_t base = slot.base.load(kRelaxed);
       if (range.overlaps({base, base + slot.size.load(kRelaxed)})) slot.rights.fetch_and(UINT32_MAX, kRelaxed);
@@ -169,7 +169,7 @@ class RegistrationTable::PrivateInChild final : private ForkListener {
       return raw_syscall(SYS_mmap, reinterpret_cast<long>(address_), static_cast<long>(size_), PROT_READ | PROT_WRITE,
                          MAP_FIXED | MAP_PRIVATE | flags, memory, 0);
     };
-    // Without memory for that the child has no registrations, rather than its parent's.
+    // If that fails, the child gets an empty table, so that it does not change its parent's.
     if (map(0, memory_) < 0) (void)map(MAP_ANONYMOUS, -1);
   }
 
@@ -194,7 +194,7 @@ RegistrationTable::RegistrationTable(Fd memory, Mapping map, std::uint32_t slots
 }
 
 std::span<RegistrationSlot> RegistrationTable::slots() const noexcept {
-  // The mapping is zero-filled, which is a valid empty slot, and page aligned.
+  // The mapping is page aligned and was zero-filled, which is a valid empty slot.
   return {reinterpret_cast<RegistrationSlot*>(map_.data()), count_};
 }
 
@@ -217,7 +217,7 @@ Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
 Result<void> RegistrationTable::renew() {
   OPAL_TRY_ASSIGN(Fd memory, make_memory(map_.size() - kMappingsSize));
   static constexpr std::array<std::byte, kPage> kZeros{};
-  // Looking at a page of the list of mappings that was never used would allocate it.
+  // Without an address-space registration the list of mappings was never used, and reading it would allocate its pages.
   const std::size_t used = map_.size() - (mappings_ == nullptr ? kMappingsSize : 0);
   for (std::size_t at = 0; at < used; at += kPage) {
     const std::byte* const page = map_.data() + at;
@@ -227,7 +227,7 @@ Result<void> RegistrationTable::renew() {
     }
   }
   private_in_child_.reset();
-  // In place: pointers to the table stay valid.
+  // At the same address: pointers to the table stay valid.
   if (const long mapped = raw_syscall(SYS_mmap, reinterpret_cast<long>(map_.data()), static_cast<long>(map_.size()),
                                       PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, memory.get(), 0);
       mapped < 0) {
@@ -254,7 +254,7 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
   }
   pool_watch_->include(memory::Range::pages(address, size));
   OPAL_TRY_ASSIGN(const MemoryHandle handle, add(address, size, rights, std::uint64_t{pool} << 32));
-  if (mpool::shared_pool_of(base, size) != pool) {  // it went between the question and the entry
+  if (mpool::shared_pool_of(base, size) != pool) {  // unmapped before the slot was filled, so PoolWatch did not see it
     OPAL_TRY_ASSIGN(const SoftwareHandle made, SoftwareHandle::decode(handle));
     slots()[made.slot].rights.fetch_and(UINT32_MAX, kRelaxed);
   }
@@ -265,7 +265,7 @@ Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
   if (mappings_ != nullptr) {
     return Error{Errc::limit_reached, 0, "address-space registration: this Context has one already"};
   }
-  // Its memory is reserved as it grows: few programs need it, and most of those little of it.
+  // The pages of the list are reserved as it grows: most programs use few or none of them.
   OPAL_TRY_ASSIGN(memory::MappingTable table, memory::MappingTable::create(shared_mappings()));
   mappings_.reset(std::make_unique<memory::MappingTable>(table).release());
   if (auto followed = memory::address_space::follow(*mappings_); !followed) {
@@ -282,7 +282,7 @@ Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t
   free_.pop_front();
   ++live_;
   RegistrationSlot& slot = slots()[index];
-  // Each a release: no reader sees one of them beside the slot's former generation, which was set to 0 before.
+  // Release stores: a reader that sees one of the new values also sees that the former generation was set to 0.
   constexpr auto kFieldStore = std::memory_order_release;
   slot.base.store(address, kFieldStore);
   slot.size.store(size, kFieldStore);
@@ -321,7 +321,7 @@ void RegistrationTable::invalidate_part(const MemoryHandle& handle, memory::Rang
   const memory::Range pages = memory::Range::pages(std::max(gone.begin, all.begin), 0);
   const std::uint64_t first = (pages.begin - base / kPage * kPage) / kPage;
   const std::uint64_t end = (std::min(gone.end, all.end) - base / kPage * kPage + kPage - 1) / kPage;
-  if (end > UINT32_MAX) return invalidate(handle);  // 16 TiB
+  if (end > UINT32_MAX) return invalidate(handle);  // the part ends beyond 16 TiB: it cannot be stored
   std::uint64_t before = slot.hole.load(kRelaxed);
   std::uint64_t now = 0;
   do {
@@ -339,7 +339,7 @@ Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
   }
   RegistrationSlot& slot = slots()[decoded.slot];
   const std::uint64_t generation = slot.generation.load(kRelaxed);
-  if (generation != decoded.generation && generation != decoded.generation + 1) {  // the latter: invalidated before
+  if (generation != decoded.generation && generation != decoded.generation + 1) {  // + 1: after invalidate()
     return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
   }
   slot.generation.store(0, std::memory_order_release);

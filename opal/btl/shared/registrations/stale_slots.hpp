@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/registrations/stale_slots.hpp — registrations whose memory goes away, noted inside the event that
-// says so and taken by the module later.  When more come between two than there is room for, all have to be looked at.
-// Threads: add() from any, inside an event (no lock, allocation or system call); take() from one at a time.
+// opal/btl/shared/registrations/stale_slots.hpp — a bounded, lock-free list of slots of registrations whose memory is
+// unmapped.  The memory event adds slots; the module takes them later.  If it overflows, take() reports that.
+// Threads: add() from any thread, inside a memory event (no lock, allocation or system call); take() from one thread at
+// a time.
 #pragma once
 #include <array>
 #include <atomic>
@@ -19,9 +20,11 @@ class StaleSlots {
     any_.store(true, std::memory_order_release);
   }
 
+  /// True when take() has something to take.
   [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
 
-  /// Calls `each(slot)` for what was added since the last call; true when some of it did not fit.
+  /// Calls `each(slot)` for the slots added since the last call.  True: some slots were overwritten, so the caller must
+  /// treat every registration as stale.
   template <class Each>
   [[nodiscard]] bool take(Each each) noexcept {
     if (!any_.exchange(false, std::memory_order_acquire)) return false;
@@ -34,9 +37,9 @@ class StaleSlots {
   }
 
  private:
-  std::array<std::atomic<std::uint64_t>, 64> ring_{};  // slot + 1; 0: empty
+  std::array<std::atomic<std::uint64_t>, 64> ring_{};  // each: slot + 1; 0: empty
   std::atomic<std::uint32_t> next_{0};
-  std::atomic<bool> lost_{false};
+  std::atomic<bool> lost_{false};  // an entry was overwritten since the last take()
   std::atomic<bool> any_{false};
 };
 

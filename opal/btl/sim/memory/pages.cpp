@@ -12,7 +12,7 @@
 namespace opal::btl::sim {
 namespace {
 
-constexpr std::size_t kPiece = 64 << 10;  // what a pipe holds
+constexpr std::size_t kPiece = 64 << 10;  // the default capacity of a pipe, bytes
 
 std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
 
@@ -23,7 +23,7 @@ Error copy_error(const char* where, std::int64_t answer, std::uint64_t address) 
 
 std::int64_t or_errno(ssize_t answer) noexcept { return answer < 0 ? -errno : answer; }
 
-/// Takes what a failed copy left in the pipe.
+/// Discards the bytes that a failed copy has left in the pipe.
 void empty(int pipe) noexcept {
   std::byte sink[4096];
   while (::read(pipe, sink, sizeof sink) > 0) {
@@ -76,7 +76,7 @@ Result<Pin> Pages::pin(void* base, std::size_t size) noexcept {
 void Pages::unpin(Pin pin) noexcept {
   if (!pin) return;
   const std::lock_guard lock{mutex_};
-  (void)ring_->set_buffer(*pin, nullptr, 0);  // an entry of ours: nothing to refuse
+  (void)ring_->set_buffer(*pin, nullptr, 0);  // cannot fail: the entry exists
   free_pins_.push_back(*pin);
 }
 

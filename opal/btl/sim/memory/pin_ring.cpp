@@ -82,7 +82,7 @@ int PinRing::transfer(std::uint32_t index, std::uint64_t address, std::uint32_t 
   }
   std::uint32_t& head = word(params_.cq_off.head);
   std::atomic_ref completed{word(params_.cq_off.tail)};
-  // Interrupted between submission and completion: wait for the completion alone.
+  // A signal may have ended the wait after the submission: wait for the completion alone.
   while (completed.load(std::memory_order_acquire) == head) {
     if (::syscall(SYS_io_uring_enter, ring_.get(), 0, 1, IORING_ENTER_GETEVENTS, nullptr, 0) < 0 && errno != EINTR) {
       return -errno;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/memory/pin_ring.hpp — the few calls of io_uring that Pages needs, made directly: a sparse table of
-// registered buffers, and one transfer at a time between such a buffer and a pipe.  Threads: one caller at a time.
+// opal/btl/sim/memory/pin_ring.hpp — an io_uring with a sparse table of registered buffers, by system calls without
+// liburing.  It does one transfer at a time between a buffer and a pipe.  Threads: one caller at a time.
 #pragma once
 #include <linux/io_uring.h>
 
@@ -15,20 +15,22 @@ namespace opal::btl::sim {
 
 class PinRing {
  public:
-  /// Errors: not_supported (with errno).
+  /// Makes a ring with a table of `buffers` empty entries.  Errors: not_supported (with errno).
   static Result<std::unique_ptr<PinRing>> open(std::uint32_t buffers);
 
-  /// Puts [base, +size) into the table, or with size 0 takes out what is there.  0, or errno.
+  /// Registers [base, +size) as entry `index`; size 0 empties the entry.  Returns 0 or an errno.
   int set_buffer(std::uint32_t index, void* base, std::size_t size) noexcept;
-  /// Moves `size` bytes of the buffer, from `address` on, into the pipe or (`fill`) from it.  Bytes, or -errno.
+  /// Copies up to `size` bytes between the buffer at `address` and the pipe: to the buffer if `fill`, else to the pipe.
+  /// Returns the number of bytes or -errno.
   int transfer(std::uint32_t index, std::uint64_t address, std::uint32_t size, int pipe, bool fill) noexcept;
 
  private:
   PinRing(Fd ring, Mapping queues, Mapping entries, const io_uring_params& params) noexcept;
+  /// The 32-bit word at `offset` of the shared rings.
   [[nodiscard]] std::uint32_t& word(std::uint32_t offset) const noexcept;
 
   Fd ring_;
-  Mapping queues_;   // submission and completion ring in one
+  Mapping queues_;   // submission ring and completion ring
   Mapping entries_;  // submission entries
   io_uring_params params_;
 };

@@ -24,7 +24,7 @@ std::uint64_t after(std::chrono::milliseconds time) noexcept {
   return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
 }
 
-/// Sends all of `bytes` in one call.  False: an error, or the socket buffer, which is empty at first, has no room.
+/// Sends all of `bytes` in one call.  False: an error, or the socket buffer is full.
 bool send_all(int fd, ByteSpan bytes) noexcept {
   iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
   return send_some(fd, &vector, 1) == static_cast<std::int64_t>(bytes.size());
@@ -32,8 +32,8 @@ bool send_all(int fd, ByteSpan bytes) noexcept {
 
 }  // namespace
 
-/// A connection that is not accepted yet: unauthenticated, or parked (acceptor.hpp).  drop(), let_in() and
-/// Owner::on_overdue() may destroy it inside its own callbacks, which return at once afterwards.
+/// A pending connection: unauthenticated, or parked (acceptor.hpp).  Acceptor::drop(), let_in() and Owner::on_overdue()
+/// may destroy it inside its own on_ready() and on_deadline(), which then return at once.
 class Incoming final : public Source {
  public:
   Incoming(Reactor& reactor, Acceptor& acceptor) noexcept : Source(reactor), acceptor_(acceptor) {}
@@ -46,7 +46,7 @@ class Incoming final : public Source {
     set_deadline(after(acceptor_.config_.handshake_timeout));
   }
 
-  /// Whether the peer has closed or reset the connection, or has sent data before it was accepted.
+  /// True when the peer has closed or reset the connection, or has sent data before its Welcome.
   [[nodiscard]] bool closed_or_early() noexcept {
     std::byte unexpected{};
     return receive_some(fd(), {&unexpected, 1}) != -EAGAIN;
@@ -75,7 +75,7 @@ class Incoming final : public Source {
   void on_deadline() noexcept override {
     if (!parked_) return acceptor_.drop(*this, "it did not prove in time that it belongs to this job");
     if (closed_or_early()) return acceptor_.drop(*this, nullptr);
-    park();                                            // for the next on_overdue()
+    park();                                            // sets the deadline of the next on_overdue()
     acceptor_.owner_.on_overdue(PeerId{hello_.from});  // a copy: the call may destroy *this
   }
 
@@ -162,7 +162,7 @@ void Acceptor::let_in(Incoming& incoming) noexcept {
   const wire::Welcome welcome = make_welcome(key_, incoming.challenge(), hello, config_.max_send.bytes);
   Fd fd = incoming.release();
   std::erase_if(incoming_, [&](const auto& mine) { return mine.get() == &incoming; });
-  (void)send_all(fd.get(), bytes_of(welcome));  // if the peer has gone meanwhile, the next read says so
+  (void)send_all(fd.get(), bytes_of(welcome));  // an error shows again at the next read
   owner_.on_connection(hello.from, std::move(fd), static_cast<std::uint32_t>(hello.max_send));
 }
 

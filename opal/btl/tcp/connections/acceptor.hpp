@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/acceptor.hpp — the listening socket, and unauthenticated connections.
-// A connection costs a descriptor and ~250 bytes until its Hello has proved to be genuine; Config::max_pending bounds
-// them.
+// opal/btl/tcp/connections/acceptor.hpp — the listening socket and the pending connections.
+// A pending connection costs a descriptor and about 250 bytes; Config::max_pending bounds their number.  Bytes of an
+// unauthenticated peer are not used before the proof in its Hello has been checked.
 // Parking: a connection with a genuine Hello waits while this process has, or attempts, another connection with that
-// peer: until that one has ended (the peer reconnects: its new connection overtook the goodbye on the old one), or
-// until the peer closes this one (both sides had connected at the same time; the module decides which one stays). Owned
-// by its module. Nothing an unauthenticated peer sends is used before its proof is checked.
+// peer.  It waits until one of these events:
+// * The other connection ends.  (The peer has reconnected, and the goodbye on the old connection arrives later.)
+// * The peer closes the parked one.  (Both sides connected at the same time; judge() decides which connection stays.)
+// Owned by its module.  Threads: as the module.
 #pragma once
 #include <memory>
 #include <vector>
@@ -21,32 +22,35 @@ class Incoming;
 
 class Acceptor final : public Source {
  public:
+  /// What happens to a connection with a genuine Hello: accepted, parked (see above), or closed.
   enum class Verdict { accept, park, refuse };
 
-  /// Decides on connections.  All calls come from inside the reactor.
+  /// Decides on connections.  Its functions run inside Reactor::run(), or inside unpark().
   class Owner {
    public:
     virtual Verdict judge(const PeerId& from) noexcept = 0;
-    /// The connection is accepted, and its Welcome is sent.
+    /// The connection is accepted and its Welcome was sent; the owner takes `fd`.  `peer_max_send`: Hello::max_send.
     virtual void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept = 0;
-    /// A connection has been parked for Config::handshake_timeout, and the peer has not closed it.  Called again after
-    /// each further timeout.  The owner may end the older connection, or call unpark().
+    /// A connection is parked for Config::handshake_timeout and the peer has not closed it.  Called again after each
+    /// further handshake_timeout.  The owner may end the older connection, or call unpark().
     virtual void on_overdue(const PeerId& from) noexcept = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  /// `key` is what connectors must prove to know.
+  /// `key`: connectors prove that they know it.  `allowed`: connections to other local addresses are closed.
   Acceptor(Reactor& reactor, const Config& config, const PeerId& self, const Secret& key,
            std::vector<Interface> allowed, Owner& owner);
   ~Acceptor() override;
 
-  /// Closes everything; accepts no connection any more.
+  /// Closes the listening socket and all pending connections.
   void stop() noexcept;
   /// Accepts the oldest parked connection of `from` that the peer has not closed, if there is one.
   void unpark(const PeerId& from) noexcept;
+  /// True while a connection of `from` is parked.
   [[nodiscard]] bool has_parked(const PeerId& from) const noexcept;
+  /// Number of pending connections.
   [[nodiscard]] std::size_t pending() const noexcept { return incoming_.size(); }
 
   void on_ready() noexcept override;
@@ -62,7 +66,7 @@ class Acceptor final : public Source {
   const Config& config_;
   const PeerId self_;
   const Secret key_;
-  const std::vector<Interface> allowed_;  // empty: every local address
+  const std::vector<Interface> allowed_;  // empty: all local addresses
   Owner& owner_;
   std::vector<std::unique_ptr<Incoming>> incoming_;  // oldest first
 };

@@ -40,9 +40,9 @@ std::vector<std::byte> encode(const Address& address) {
 Result<Address> decode(ByteSpan bytes) {
   Header header{};
   if (!read_object(bytes, header)) return Error{Errc::protocol, 0, "tcp address: truncated", bytes.size()};
-  if (header.magic != kMagic) return Error{Errc::protocol, 0, "tcp address: not one", header.magic};
+  if (header.magic != kMagic) return Error{Errc::protocol, 0, "tcp address: wrong magic number", header.magic};
   if (header.version != kVersion) {
-    return Error{Errc::version_mismatch, 0, "tcp address: of another version", header.version};
+    return Error{Errc::version_mismatch, 0, "tcp address: made by another version of OPAL", header.version};
   }
   if (header.count == 0 || header.count > kMaxSockets) {
     return Error{Errc::protocol, 0, "tcp address: no sockets or too many", header.count};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/address.hpp — the address blob of a tcp module: its PeerId, its host, and where it listens.
+// opal/btl/tcp/connections/address.hpp — the address of a tcp module: its PeerId, its host, and where it listens.
 // Wire (little endian):  u32 magic | u16 version | u16 count | PeerId | token | u64 host | count x SocketAddress
-// `token` is random: together with the job's secret it opens the connection, so that knowing a PeerId is not enough.
-// `host` names the peer's host and network namespace: loopback addresses only mean something there.
-// Comes from a peer: decode() checks everything.
+// `token` is random.  The key of a connection derives from it and the job's secret, so a PeerId alone is not enough.
+// `host` is this_host() of the peer; its loopback addresses are usable only with the same value.
+// The bytes come from a peer: decode() checks them.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -25,12 +25,13 @@ struct Address {
 };
 inline constexpr std::size_t kMaxSockets = 32;
 
+/// The wire format.  Leaves out sockets beyond kMaxSockets.
 OPAL_EXPORT std::vector<std::byte> encode(const Address& address);
 /// Errors: protocol (not an address, truncated, trailing bytes, too many or no sockets), version_mismatch.
 OPAL_EXPORT Result<Address> decode(ByteSpan bytes);
 
-/// A number that processes share when they can reach each other by loopback: this boot of this host and its network
-/// namespace.  Never 0; a random number if the kernel does not say.
+/// A hash of the boot of this host and of the network namespace.  Processes with the same number can reach each other
+/// by loopback.  Never 0; a random number if the kernel does not give the two.
 std::uint64_t this_host() noexcept;
 
 }  // namespace opal::btl::tcp

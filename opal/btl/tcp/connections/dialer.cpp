@@ -26,14 +26,14 @@ std::uint64_t in_ns(std::chrono::milliseconds time) noexcept {
 
 }  // namespace
 
-/// One address being tried.
+/// The attempt to connect to one address.  Dialer::failed() and welcomed() may destroy it.
 class Attempt final : public Source {
  public:
   Attempt(Reactor& reactor, Dialer& dialer, std::size_t candidate) noexcept
       : Source(reactor), dialer_(dialer), candidate_(candidate) {}
 
   [[nodiscard]] std::size_t candidate() const noexcept { return candidate_; }
-  /// True once the peer's host has answered; the peer itself may be busy.
+  /// True once the peer's host has accepted the connection; the process may still be busy.
   [[nodiscard]] bool connected() const noexcept { return connected_; }
 
   Result<void> start() noexcept {
@@ -59,7 +59,7 @@ class Attempt final : public Source {
   }
 
  private:
-  /// True when `size` bytes are here; they are taken from the front of bytes_.  Ends the attempt when none will come.
+  /// True when the next `size` bytes have arrived; they are in bytes_.  False: not yet, or the attempt has failed.
   bool receive(std::size_t size) noexcept {
     while (received_ < size) {
       if (!readable) return false;
@@ -80,7 +80,7 @@ class Attempt final : public Source {
     return true;
   }
 
-  /// False when that ended the attempt.
+  /// Sends the Hello.  False: the attempt has failed and *this is destroyed.
   bool answer_challenge() noexcept {
     std::memcpy(&challenge_, bytes_.data(), sizeof challenge_);
     if (challenge_.magic != wire::kMagic) {
@@ -96,7 +96,7 @@ class Attempt final : public Source {
     const ByteSpan bytes = bytes_of(hello_);
     iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
     const std::int64_t sent = send_some(fd(), &vector, 1);
-    // A fresh connection takes so little whole.
+    // The send buffer of a new connection takes that many bytes at once.
     if (sent != static_cast<std::int64_t>(bytes.size())) {
       const int error = sent < 0 ? static_cast<int>(-sent) : 0;
       return dialer_.failed(*this, {Errc::unreachable, error, "tcp handshake: send"}, true), false;
@@ -112,7 +112,7 @@ class Attempt final : public Source {
       return dialer_.failed(*this, {Errc::permission, 0, "tcp handshake: the peer does not know the secret"}, false);
     }
     if (welcome.max_send > kLargestMaxSend.bytes) {
-      return dialer_.failed(*this, {Errc::protocol, 0, "tcp handshake: absurd message size", welcome.max_send}, false);
+      return dialer_.failed(*this, {Errc::protocol, 0, "tcp handshake: max_send too large", welcome.max_send}, false);
     }
     dialer_.welcomed(*this, welcome.max_send);
   }
@@ -120,7 +120,7 @@ class Attempt final : public Source {
   Dialer& dialer_;
   const std::size_t candidate_;
   bool connected_ = false;
-  bool challenged_ = false;  // and answered
+  bool challenged_ = false;  // the Challenge has arrived and the Hello was sent
   wire::Challenge challenge_{};
   wire::Hello hello_{};
   std::array<std::byte, std::max(sizeof(wire::Challenge), sizeof(wire::Welcome))> bytes_{};
@@ -155,13 +155,13 @@ void Dialer::start_next() noexcept {
     const std::uint64_t next_at = next_ < candidates_.size() ? now_ns() + in_ns(config_.stagger) : give_up_ns_;
     return set_deadline(std::min(next_at, give_up_ns_));
   }
-  // Through the clock, so that the owner is never called from inside start().
+  // The deadline calls the owner, since start() must not.
   set_deadline(attempts_.empty() ? now_ns() : give_up_ns_);
 }
 
 void Dialer::on_deadline() noexcept {
   if (now_ns() >= give_up_ns_) {
-    // Where a host has answered, the peer may just be busy; its own timeout is another one.
+    // If a host has accepted the connection, its process may be busy: welcome_timeout applies to such attempts.
     std::erase_if(attempts_, [](const auto& attempt) { return !attempt->connected(); });
     const std::uint64_t later = began_ns_ + in_ns(config_.welcome_timeout);
     if (!attempts_.empty() && now_ns() < later) {
@@ -181,7 +181,7 @@ void Dialer::end_of_round() noexcept {
     next_ = 0;
     return set_deadline(now_ns() + (kFirstPauseNs << rounds_));
   }
-  // The most telling of the errors: anything an OPAL peer said itself, else the last one.
+  // The most specific error: the first with another code than unreachable, else the last.
   Error why{Errc::unreachable, 0, "tcp connect: the peer has no address"};
   for (const Error& outcome : outcomes_) {
     if (why.code == Errc::unreachable) why = outcome;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/dialer.hpp — finds a way to one peer: tries its addresses in order, starts the next one
-// beside a silent one after Config::stagger, says Hello on each that answers, and takes the first that says Welcome.
-// The handshake, not the connection, decides: another program behind a wrong address does not know the peer's identity.
-// Owned by its endpoint, which is told of the end exactly once, from inside the reactor, and then destroys it.
+// opal/btl/tcp/connections/dialer.hpp — connects to one peer.  It tries the peer's addresses in order.  While an
+// address does not answer, it starts the next one after Config::stagger, in parallel.  It does the handshake on each
+// connection and keeps the first with a genuine Welcome: a wrong address may belong to another program.
+// If a peer closed a connection without an answer, it tries all addresses again, in at most five rounds.
+// Owned by its endpoint.  It calls the owner exactly once, inside Reactor::run(); the owner then destroys it.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,20 +18,21 @@ namespace opal::btl::tcp {
 
 class Attempt;
 
-/// Both sides of the handshake, and its key.
+/// The parameters of the handshake.
 struct HandshakeSides {
-  PeerId from;
-  PeerId to;
-  std::uint64_t max_send;
-  Secret key;
+  PeerId from;             ///< this process
+  PeerId to;               ///< the peer
+  std::uint64_t max_send;  ///< largest message of this side, bytes
+  Secret key;              ///< connection_key()
 };
 
 class Dialer final : public Source {
  public:
-  /// The user of the connection.  Each call ends the dialer's work; it may be destroyed inside.
+  /// The user of the connection.  One of the functions is called, once; it may destroy the dialer.
   class Owner {
    public:
     virtual void on_connected(Fd fd, std::uint32_t peer_max_send) noexcept = 0;
+    /// No address led to the peer.  `why`: the most specific error of an address, or the timeout.
     virtual void on_unreachable(const Error& why) noexcept = 0;
 
    protected:
@@ -41,9 +43,9 @@ class Dialer final : public Source {
          Owner& owner);
   ~Dialer() override;
 
-  /// Starts with the first address.  Never calls the owner back.
+  /// Starts with the first address.  Does not call the owner.
   void start() noexcept;
-  /// Every address and what came of it, one per line.
+  /// Every address and its outcome, separated by "; ".  Allocates.
   [[nodiscard]] std::string describe() const;
 
   void on_ready() noexcept override {}
@@ -59,12 +61,12 @@ class Dialer final : public Source {
   const Config& config_;
   const HandshakeSides sides_;
   const std::vector<SocketAddress> candidates_;
-  std::vector<Error> outcomes_;  // by candidate; code 0: nothing heard yet
+  std::vector<Error> outcomes_;  // by candidate; code 0: no outcome yet
   Owner& owner_;
-  std::vector<std::unique_ptr<Attempt>> attempts_;
-  std::size_t next_ = 0;  // candidate
-  unsigned rounds_ = 0;
-  bool worth_another_round_ = false;
+  std::vector<std::unique_ptr<Attempt>> attempts_;  // in progress
+  std::size_t next_ = 0;                            // the next candidate to try
+  unsigned rounds_ = 0;                             // complete ones
+  bool worth_another_round_ = false;                // this round had a failure that may be transient
   std::uint64_t began_ns_ = 0;
   std::uint64_t give_up_ns_ = 0;
 };

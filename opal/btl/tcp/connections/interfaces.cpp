@@ -62,7 +62,7 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bits);
     const unsigned most = base.is_v4() ? 32 : 128;
     if (error != std::errc{} || end != number.data() + number.size() || bits > most) {
-      return Error{Errc::invalid_argument, 0, "interface list: the number of bits after '/' is not one", bits};
+      return Error{Errc::invalid_argument, 0, "interface list: bad number of bits after '/'", bits};
     }
     filter.networks_.push_back({base, base.is_v4() ? bits + 96 : bits});
   }
@@ -100,7 +100,7 @@ std::vector<Interface> select(const std::vector<Interface>& all, const Interface
     if (exclude.matches(interface) || (!include.empty() && !include.matches(interface))) continue;
     (interface.address.is_loopback() ? loopback : chosen).push_back(interface);
   }
-  // Asked for by name or network: it stays, behind the others.  Otherwise it is the last resort.
+  // Loopback that `include` matches comes last.  Without `include` it is used only if there is nothing else.
   if (chosen.empty() || !include.empty()) chosen.insert(chosen.end(), loopback.begin(), loopback.end());
   return chosen;
 }

@@ -35,7 +35,7 @@ Fd Source::release() noexcept {
 }
 
 void Source::close() noexcept {
-  // The kernel forgets a closed descriptor by itself only while no other process (a forked child) shares it.
+  // close() alone ends the watch only if no other process (a forked child) shares the descriptor.
   if (fd_) {
     ::epoll_ctl(reactor_.epoll_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
     withdraw();
@@ -82,7 +82,7 @@ void Source::set_deadline(std::uint64_t at_ns) noexcept {
 void Source::clear_deadline() noexcept {
   if (deadline_ns_ == 0) return;
   deadline_ns_ = 0;
-  std::erase(reactor_.waiting_, this);  // the timer may ring in vain: cheaper than setting it each time
+  std::erase(reactor_.waiting_, this);  // the timer may expire in vain, which is cheaper than to set it each time
 }
 
 Result<Reactor> Reactor::open() {
@@ -113,7 +113,7 @@ void Reactor::run_deadlines() noexcept {
   const std::uint64_t now = now_ns();
   timer_rang_ = false;
   timer_at_ns_ = 0;
-  // Each call may add and remove sources: look again from the start after it.
+  // Each call may add and remove sources: start the search again.
   while (true) {
     const auto due = std::find_if(waiting_.begin(), waiting_.end(),
                                   [&](const Source* source) { return source->deadline_ns_ <= now; });
@@ -132,7 +132,7 @@ void Reactor::run_deadlines() noexcept {
 void Reactor::collect() noexcept {
   std::array<epoll_event, 64> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  // All of them first: running a source may destroy another one that has an event too.
+  // No source runs here: it could destroy another one that has an event in `events`.
   for (int i = 0; i < count; ++i) {
     auto* source = static_cast<Source*>(events[static_cast<std::size_t>(i)].data.ptr);
     if (source == nullptr) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/reactor.hpp — the descriptors of a module and their deadlines: one epoll instance, edge
-// triggered, and one timer.  A Source that has something to do stands in the ready list until its on_ready() leaves it
-// off again. Owns nothing but its two descriptors; sources are owned by the module and leave by themselves when
-// destroyed. Sources may be added and destroyed from inside on_ready()/on_deadline(), also the one that runs if it
-// returns at once.
+// opal/btl/tcp/connections/reactor.hpp — watches the descriptors and deadlines of a module: one edge-triggered epoll
+// instance and one timerfd.
+// An event of the kernel or schedule() puts a Source on the ready list.  run() takes it off and calls on_ready() once.
+// The reactor owns its two descriptors only.  The module owns the sources; a source unregisters itself when destroyed.
+// on_ready() and on_deadline() may add and destroy sources.  One that destroys its own source must return at once.
+// The reactor must not be moved once a source exists.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -15,7 +16,7 @@ namespace opal::btl::tcp {
 
 class Reactor;
 
-/// Something with a descriptor that the reactor watches, and perhaps a deadline.
+/// A descriptor that the reactor watches, with an optional deadline.  Owns the descriptor.
 class Source {
  public:
   explicit Source(Reactor& reactor) noexcept : reactor_(reactor) {}
@@ -23,29 +24,29 @@ class Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  /// Runs from Reactor::run() when readable() or writable() may have changed, or after schedule().
+  /// Runs inside Reactor::run() after an event of the kernel or schedule().
   virtual void on_ready() noexcept = 0;
-  /// Runs once when the deadline has passed.
+  /// Runs inside Reactor::run() once the deadline has passed; the deadline is cleared before.
   virtual void on_deadline() noexcept {}
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   [[nodiscard]] bool open() const noexcept { return static_cast<bool>(fd_); }
-  /// Not known to be empty: reading is worth a system call.  Cleared by the reader that gets EAGAIN.
+  /// False: the socket is known to have no input.  An event sets it; the reader that gets EAGAIN clears it.
   bool readable = false;
-  /// Not known to be full.
+  /// False: the socket buffer is known to be full.  An event sets it; the writer clears it.
   bool writable = false;
-  /// The peer has closed its side, or there is an error to collect: read to the end.
+  /// The peer has closed its side, or the socket has an error: the reader must read until recv() reports it.
   bool ended = false;
 
-  /// Takes `fd` over and watches it.  Errors: os.
+  /// Takes `fd` and watches it.  Errors: os; `fd` is then closed.
   Result<void> watch(Fd fd);
-  /// Gives the descriptor away, no longer watched.
+  /// Returns the descriptor, which is not watched afterwards; otherwise as close().
   [[nodiscard]] Fd release() noexcept;
-  /// Closes the descriptor and forgets deadline and readiness.
+  /// Closes the descriptor; clears the deadline and the flags, and takes the source off the ready list.
   void close() noexcept;
 
-  void schedule() noexcept;  ///< on_ready() will run
-  void set_deadline(std::uint64_t at_ns) noexcept;
+  void schedule() noexcept;                         ///< makes the next run() call on_ready()
+  void set_deadline(std::uint64_t at_ns) noexcept;  ///< replaces an earlier one; now_ns() based
   void clear_deadline() noexcept;
 
  protected:
@@ -57,28 +58,30 @@ class Source {
   void withdraw() noexcept;
   Reactor& reactor_;
   Fd fd_;
-  Source* next_ = nullptr;  // of all that have a descriptor
+  Source* next_ = nullptr;  // in the reactor's list of sources with a descriptor
   Source* previous_ = nullptr;
-  bool scheduled_ = false;
+  bool scheduled_ = false;         // on the ready list
   std::uint64_t deadline_ns_ = 0;  // 0: none
 };
 
 class Reactor {
  public:
+  /// Errors: os.
   static Result<Reactor> open();
 
-  /// Asks the kernel for events, without waiting.
+  /// Reads events of the kernel, without waiting: sets the flags of sources and puts them on the ready list.
   void collect() noexcept;
-  /// Runs what has expired, and every source that stood in the ready list, once.
+  /// Runs expired deadlines, then every source of the ready list once.  Sources scheduled by these wait for the next
+  /// call.
   void run() noexcept;
   /// True when run() has something to do.
   [[nodiscard]] bool has_work() const noexcept { return timer_rang_ || !ready_.empty(); }
 
-  /// In a forked child: closes every descriptor, which the parent goes on with, and asks nothing of the kernel that
-  /// would change the parent's epoll instance.  Afterwards sources are only destroyed.
+  /// In a forked child: closes the child's copies of all descriptors.  Calls no epoll_ctl, which would change the epoll
+  /// instance of the parent.  Afterwards sources may only be destroyed.
   void close_in_child() noexcept;
 
-  /// Readable when collect() has something to bring.
+  /// Readable when collect() would find an event.  The reactor owns it.
   [[nodiscard]] int wait_fd() const noexcept { return epoll_.get(); }
 
  private:
@@ -89,12 +92,12 @@ class Reactor {
 
   Fd epoll_;
   Fd timer_;
-  Source* first_ = nullptr;
-  std::vector<Source*> ready_;
-  std::vector<Source*> running_;
+  Source* first_ = nullptr;        // list of sources with a descriptor
+  std::vector<Source*> ready_;     // to run by the next run()
+  std::vector<Source*> running_;   // during run(): those of this run; null: done or destroyed
   std::vector<Source*> waiting_;   // sources with a deadline
   std::uint64_t timer_at_ns_ = 0;  // 0: not set
-  bool timer_rang_ = false;
+  bool timer_rang_ = false;        // collect() has seen the timer expire
 };
 
 }  // namespace opal::btl::tcp

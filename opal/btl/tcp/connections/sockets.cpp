@@ -16,7 +16,7 @@
 namespace opal::btl::tcp {
 namespace {
 
-constexpr int kBacklog = 4096;  // the kernel cuts it to its own limit
+constexpr int kBacklog = 4096;  // the kernel reduces it to its limit (net.core.somaxconn)
 
 void set(int fd, int level, int option, int value, const char* what) {
   if (::setsockopt(fd, level, option, &value, sizeof value) == 0) return;
@@ -24,10 +24,10 @@ void set(int fd, int level, int option, int value, const char* what) {
   log::once(log::Level::warn, what, "btl.tcp", "cannot set {} to {}: {}", what, value, std::strerror(error));
 }
 
-/// Within a host nothing is ever congested; what paces (bbr, often the default) is two to four times slower there.
+/// Selects reno within a host, where no congestion occurs.  Pacing (bbr, a common default) is 2 to 4 times slower.
 void set_congestion(int fd) noexcept {
   if (local_address(fd).ip != peer_address(fd).ip) return;
-  (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);  // where it cannot be had, the system's choice stays
+  (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);  // on failure the default stays
 }
 
 Result<Fd> make_socket(int family) {
@@ -75,7 +75,7 @@ SocketAddress name_of(int fd, int (*call)(int, sockaddr*, socklen_t*)) noexcept 
 Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* only) {
   if (only != nullptr) return listen_in_range(config, *only);
   if (auto both = listen_in_range(config, SocketAddress{}); both) return both;
-  // No IPv6 in this kernel or namespace.
+  // IPv6 failed, as a rule since this kernel or namespace has none.
   SocketAddress any_v4;
   any_v4.ip[10] = any_v4.ip[11] = 0xff;
   return listen_in_range(config, any_v4);
@@ -84,7 +84,7 @@ Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* onl
 Result<Fd> start_connect(const SocketAddress& address) {
   OPAL_TRY_ASSIGN(Fd fd, make_socket(address.is_v4() ? AF_INET : AF_INET6));
   const int on = 1;
-  (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // the handshake must not wait either
+  (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // also for the handshake
   sockaddr_storage storage{};
   const socklen_t length = address.to(storage);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0 && errno != EINPROGRESS) {
@@ -97,8 +97,8 @@ void tune(const Config& config, int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
   set_congestion(fd);
   if (config.peer_timeout.count() == 0) return;
-  // For a silent connection; is_silent() looks after one with data in flight.  TCP_USER_TIMEOUT would also kill a
-  // peer that lives and only does not read.
+  // Keepalive detects a dead host on an idle connection; is_silent() does so with data in flight.  TCP_USER_TIMEOUT
+  // would also end the connection to a live peer that does not read.
   const int seconds = static_cast<int>(config.peer_timeout.count() / 1000);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(seconds / 2, 1, 32767), "TCP_KEEPIDLE");
@@ -135,8 +135,8 @@ bool is_silent(int fd, std::uint64_t period_ns) noexcept {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
-  // A closed window leaves nothing unacknowledged; then probes go out, ever more rarely, and count until one is
-  // answered.
+  // With a closed window no data is in flight.  The kernel then sends probes at growing intervals; tcpi_probes counts
+  // those without an answer.
   const bool waiting = info.tcpi_unacked != 0 || info.tcpi_probes > 1;
   return waiting && std::uint64_t{info.tcpi_last_ack_recv} * 1'000'000U >= period_ns;
 }

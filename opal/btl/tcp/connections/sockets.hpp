@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/sockets.hpp — the calls that make and set up sockets.  Everything is non-blocking and
-// close-on-exec.
+// opal/btl/tcp/connections/sockets.hpp — system calls on sockets.  All sockets are non-blocking and close-on-exec.
+// Functions without state.
 #pragma once
 #include <sys/uio.h>
 
@@ -18,31 +18,32 @@ struct ListeningSocket {
   std::uint16_t port;
 };
 
-/// Listens on `only` if it is not null, else on every address, IPv6 included where there is any; on a port of
-/// Config's range.  Errors: limit_reached (every port of the range is taken), os.
+/// Listens on the first free port of Config's range: on `only`, or if it is null on all addresses (IPv6 and IPv4, or
+/// IPv4 alone if IPv6 fails).  Errors: limit_reached (no port of the range can be bound), os.
 Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* only);
 
-/// A socket on its way to `address`.  Errors: unreachable (with errno), os.
+/// Returns a socket that connects to `address`; the connection need not be complete.
+/// Errors: unreachable (with errno), os.
 Result<Fd> start_connect(const SocketAddress& address);
 
-/// Options of a connection that stands.  What cannot be set is said once in the log and left as it is.
+/// Sets the options of an established connection.  An option that cannot be set causes one log line, no error.
 void tune(const Config& config, int fd);
 
-/// This end's and the other end's address; all zero if the kernel does not say.
+/// The addresses of the two ends; all zero after an error.
 SocketAddress local_address(int fd) noexcept;
 SocketAddress peer_address(int fd) noexcept;
 
-/// Sends without waiting and without a signal.  Returns the bytes taken, 0 when full, or -errno.
+/// Sends without waiting and without SIGPIPE.  Returns the number of bytes taken, 0 if the buffer is full, or -errno.
 std::int64_t send_some(int fd, iovec* vectors, std::size_t count) noexcept;
 
-/// Receives without waiting.  Returns the bytes, 0 at the end of the stream, or -errno (EAGAIN: nothing there).
+/// Receives without waiting.  Returns the number of bytes, 0 at the end of the stream, or -errno (EAGAIN: no input).
 std::int64_t receive_some(int fd, MutableBytes to) noexcept;
 
-/// True when the other host should have acknowledged something and nothing has come from it for `period_ns`.
-/// A peer that merely does not read answers the kernel's probes, and is not silent however rare these are.
+/// True when data or window probes are unacknowledged and no acknowledgement has arrived for `period_ns`.
+/// A host whose process does not read acknowledges the probes, so it is not silent.
 bool is_silent(int fd, std::uint64_t period_ns) noexcept;
 
-/// Bytes that the other host has not acknowledged; 0 if the kernel does not say.
+/// Bytes sent that the other host has not acknowledged; 0 after an error.
 std::size_t unacknowledged(int fd) noexcept;
 
 }  // namespace opal::btl::tcp
