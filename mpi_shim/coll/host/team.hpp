@@ -2,7 +2,7 @@
 // mpi_shim/coll/host/team.hpp — blocking collectives of a communicator in two levels: the ranks of a host use shared
 // memory, one leader per host exchanges messages with the leaders of other hosts (docs/design/mpi-collectives.md).
 // Owned by its communicator; borrows the Job.  find() creates it within a blocking collective of all its processes.
-// Each operation returns an error class, or nullopt: shared memory does not suit it, the caller runs a Schedule instead.
+// Each operation returns an error class, or nullopt: it does not use shared memory, and the caller runs a Schedule.
 // All processes decide alike, since they use only what the standard requires to be equal everywhere.
 // Threads: one at a time, which the standard requires for the collectives of a communicator.
 #pragma once
