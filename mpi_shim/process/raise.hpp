@@ -28,7 +28,7 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
 /// Raises MPI_ERR_UNSUPPORTED_OPERATION.  For a file it also prints a line on stderr, once, since errors of files only
 /// return.
 int unsupported(const char* function, ErrorScope scope = {});
-/// For MPI_T functions, which call no error handler: prints a line on stderr, once, and returns MPI_T_ERR_NOT_SUPPORTED.
+/// For MPI_T functions, which call no error handler: prints a line on stderr once, returns MPI_T_ERR_NOT_SUPPORTED.
 int unsupported_tool(const char* function);
 /// For functions that return a value instead of an error code: no value would be right, so it raises the error and then
 /// ends the job even if the handler returns.
