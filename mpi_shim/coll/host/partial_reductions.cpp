@@ -20,7 +20,7 @@ HostTeam::Outcome HostTeam::scan(const Buffer& from, const Buffer& to, const op:
   return one_host() ? scan_here(in.buffer(), result, op, exclusive) : scan_between(in.buffer(), result, op, exclusive);
 }
 
-/// The last rank of each host, which has the host's result, is the leader here.  The leaders run an exclusive scan; then
+/// The last rank of each host, which has the host's result, is the leader here.  The leaders run an exclusive scan, and
 /// each rank combines the result of the hosts before its own with its result within the host.
 int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
   if (in.bytes() == 0) return MPI_SUCCESS;
@@ -47,7 +47,7 @@ int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, b
   return MPI_SUCCESS;
 }
 
-/// A pipeline along the ranks: each rank combines the slot of the rank before it with its own piece into its slot, while
+/// A pipeline along the ranks: each rank combines the previous rank's slot with its own piece into its own slot, while
 /// other ranks process other pieces.
 int HostTeam::scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
   if (in.bytes() == 0) return MPI_SUCCESS;
