@@ -126,7 +126,7 @@ int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span
   return MPI_SUCCESS;
 }
 
-/// With MPI_IN_PLACE the result of a piece overwrites only elements that were already copied to the slots: the offset of
+/// With MPI_IN_PLACE the result of a piece overwrites only elements that are already in the slots, since the offset of
 /// an element in its rank's part is not larger than its offset in `in`.
 int HostTeam::reduce_scatter_here(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts,
                                   const op::Op& op, std::uint64_t most) {
