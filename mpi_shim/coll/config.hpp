@@ -9,28 +9,27 @@
 
 namespace mpi_shim::coll {
 
-// Where one algorithm takes over from another.  All processes of a job have the same.
-/// Blocks smaller than this are gathered everywhere in log2(ranks) rounds with copies, others around a ring.
+/// Allgather: blocks smaller than this use Bruck's algorithm (log2(ranks) rounds, with copies), others a ring.
 inline constexpr ByteSize kAllgatherBruckBelow = 2_KiB;
-/// Messages of at least this size are reduced everywhere around a ring, smaller ones by recursive doubling.
+/// Allreduce: messages of at least this size use a ring, smaller ones recursive doubling.
 inline constexpr ByteSize kAllreduceRingFrom = 64_KiB;
-/// Exchanges that one process has in flight at a time when every process has something for every other.
+/// Alltoall: pairwise exchanges of one round, which are in flight at the same time.
 inline constexpr int kAlltoallWindow = 32;
-/// Messages of at least this size are broadcast by scattering and gathering parts, smaller ones as a whole,
+/// Broadcast: messages of at least this size use scatter and allgather, smaller ones a binomial tree, ...
 inline constexpr ByteSize kBcastScatterFrom = 256_KiB;
-/// ... among at least so many ranks.
+/// ... if there are at least this many ranks.
 inline constexpr int kBcastScatterRanks = 4;
-/// Blocks smaller than this are gathered and scattered along a tree, others straight to and from the root,
+/// Gather, scatter: blocks smaller than this use a binomial tree, others messages directly to or from the root, ...
 inline constexpr ByteSize kGatherTreeBelow = 2_KiB;
-/// ... among at least so many ranks.
+/// ... if there are at least this many ranks.
 inline constexpr int kGatherTreeRanks = 16;
-/// Messages up to this size go through shared memory, larger ones straight between ranks.
+/// Host team: messages up to this size go through the team segment, larger ones directly between ranks.
 inline constexpr ByteSize kShareBelow = 1_GiB;
-/// The same where a process of the communicator uses a GPU: its memory is copied faster straight between ranks.
+/// As kShareBelow if a process of the communicator uses a GPU: transports copy GPU memory faster between two ranks.
 inline constexpr ByteSize kShareGpuBelow = 32_KiB;
-/// The same for the blocks of an alltoall where ranks share cores: each pair of ranks waits for each other.
+/// As kShareBelow for one block of an alltoall if ranks share cores: there each pair of ranks waits for each other.
 inline constexpr ByteSize kShareAlltoallBelow = 256_KiB;
-/// Pieces of at least this size are reduced in parts, one by each rank; of smaller ones each rank makes all it needs.
+/// Host team: of a piece of at least this size each rank reduces one part; a smaller piece each receiver reduces whole.
 inline constexpr ByteSize kShareSplitFrom = 4_KiB;
 
 struct Config {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/on_host.hpp — a buffer where the processor can calculate with it: itself, or, of GPU memory, a copy of
-// it for the life of this object.  Without a GPU it costs a branch and allocates nothing.
+// mpi_shim/coll/on_host.hpp — access of the CPU to a buffer: the buffer itself, or, for GPU memory, a copy in host
+// memory for the lifetime of this object.  Borrows the buffer's memory.  Host memory costs a branch and no allocation.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -13,7 +13,7 @@ class OnHost {
  public:
   enum class Use {
     read,
-    write,   ///< all of it: what was there does not matter
+    write,   ///< writes all elements; the old content is not copied to the host
     update,  ///< reads and writes
   };
 
@@ -28,7 +28,7 @@ class OnHost {
   OnHost(const OnHost&) = delete;
   OnHost& operator=(const OnHost&) = delete;
 
-  /// Writes back what was written.
+  /// Copies a written copy back to GPU memory.
   ~OnHost() {
     if (copy_ != nullptr && use_ != Use::read) p2p::copy(here_, original_);
   }

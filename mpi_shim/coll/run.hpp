@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/run.hpp — a collective from its beginning to its end, for blocking calls and for the library itself.
+// mpi_shim/coll/run.hpp — blocking execution of a schedule, for blocking collectives and for the library itself.
+// Requires: the caller holds no lock.  All functions block and return an error class.
 #pragma once
 #include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/job/vci.hpp"
 
 namespace mpi_shim::coll {
 
-/// Runs a schedule to its end and gives it back.  An error class.
+/// Starts the schedule, waits for its end, and returns it to its Scheduler; `schedule` is invalid afterwards.
 inline int run(Schedule& schedule) {
   schedule.start();
   schedule.engine()->wait(schedule);
@@ -15,7 +16,7 @@ inline int run(Schedule& schedule) {
   return error;
 }
 
-/// Has `build(Schedule&)` write down a collective on `comm` and runs it.  An error class.
+/// Calls `build(Schedule&)`, which adds the steps of one collective on `comm`, and runs the schedule.
 template <class Build>
 int run(comm::Communicator& comm, Build&& build) {
   Schedule& schedule = comm.vci().scheduler().begin(comm);
@@ -23,7 +24,7 @@ int run(comm::Communicator& comm, Build&& build) {
   return run(schedule);
 }
 
-/// The same for the processes of `team`, with messages of `tag`.
+/// As above for the processes of `team`, with messages of `tag`; see Scheduler::begin().
 template <class Build>
 int run(comm::Communicator& comm, const Team& team, int tag, Build&& build) {
   Schedule& schedule = comm.vci().scheduler().begin(comm, team, tag);

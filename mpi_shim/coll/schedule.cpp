@@ -75,11 +75,11 @@ void Schedule::begin_rounds() noexcept {
 void Schedule::run() noexcept {
   running_ = true;
   while (position_ < steps_.size()) {
-    pending_ = 1;  // so that messages done at once do not end the round
+    pending_ = 1;  // keeps the round open while messages complete inside start_round()
     start_round();
     if (--pending_ != 0) {
       running_ = false;
-      return;  // one_done() goes on
+      return;  // one_done() continues with the last message
     }
     finish_round();
   }
@@ -88,7 +88,7 @@ void Schedule::run() noexcept {
 }
 
 void Schedule::start_round() noexcept {
-  // Receives first: what arrives meanwhile then goes straight to its place.
+  // Receives first, so that messages which arrive meanwhile are not unexpected.
   for (std::size_t i = position_; i < steps_.size() && steps_[i].kind != Step::Kind::end_round; ++i) {
     if (steps_[i].kind == Step::Kind::receive) start_receive(steps_[i]);
   }
@@ -144,7 +144,7 @@ void Schedule::one_done(Request& request) noexcept {
 void Schedule::leave_rounds() noexcept {
   p2p::Engine& engine = scheduler_.engine_;
   const auto mode = outcome_.error == MPI_ERR_PROC_ABORTED ? p2p::Mode::aborted : p2p::Mode::failed;
-  while (position_ < steps_.size() && steps_[position_].kind != Step::Kind::end_round) ++position_;  // of this round
+  while (position_ < steps_.size() && steps_[position_].kind != Step::Kind::end_round) ++position_;  // skip this round
   const auto start = [](Request& request) {
     request.set_watcher({[](void* /*object*/, Request& done) noexcept { done.put_back(); }, nullptr});
     request.start();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/schedule.hpp — a collective operation as rounds of steps, and the engine that runs them.
-// An algorithm writes down what this process does: the messages of a round start together; when all are through, the
-// round's local steps (copies, reductions) run in the order they were written; then the next round starts, from inside
-// progress, so that a non-blocking collective moves whenever anything progresses.
-// Order rule for algorithms: what a sends to b in one collective arrives in the order in which b's receives from a are
-// written.  A Schedule is a Request; a persistent one runs its steps again at each start.
-// Owned by its Scheduler.  Threads: under the Context's lock.
+// mpi_shim/coll/schedule.hpp — a collective operation as rounds of steps, and the code that runs them.
+// An algorithm adds the steps of this process.  The messages of a round start together.  When all are complete, the
+// local steps of the round (copies, reductions) run in the order in which they were added; then the next round starts.
+// Later rounds start inside progress, so a non-blocking collective needs no call of its own.
+// Order rule for algorithms: the sends of a to b match the receives of b from a in the order in which they were added.
+// A Schedule is a Request; a persistent one runs its steps again at each start.
+// Owned by its Scheduler; valid from Scheduler::begin() to put_back().  Borrows buffers and, unless keep_types() and
+// keep_op() are called, datatypes and operation.
+// Threads: one thread adds the steps; from start() on under the Context's lock.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,36 +25,37 @@ namespace mpi_shim::coll {
 
 class Scheduler;
 using p2p::Buffer;
-/// One for each rank, as the arguments of gathers, scatters and alltoalls describe them.
+/// One Buffer for each rank: the blocks of a gather, scatter or alltoall.
 using Blocks = std::vector<Buffer>;
 
 class Schedule final : public Request {
  public:
   explicit Schedule(Scheduler& scheduler) noexcept;
 
-  // --- Writing it down
+  // --- Adding steps, before start()
 
-  /// Whose ranks the following steps name; at first those of the process's own side of the communicator.
+  /// The team whose ranks the following send() and receive() calls use.  Initially the team given to begin().
   void set_team(const Team& team) noexcept { team_ = team; }
-  /// This process in the team, and how many they are.
+  /// This process's rank in the team, and the size of the team.
   [[nodiscard]] int rank() const noexcept { return team_.rank(); }
   [[nodiscard]] int size() const noexcept { return team_.size(); }
 
   void send(const Buffer& buffer, int to);
   void receive(const Buffer& buffer, int from);
-  /// The bytes of `from`, as far as they go, into `to`.
+  /// Copies the bytes of `from` into `to`, at most to.bytes().
   void copy(const Buffer& from, const Buffer& to);
-  /// inout = in op inout, element by element.
+  /// inout = in op inout, element by element.  `in` has the count and type of `inout`.
   void reduce(const void* in, const Buffer& inout, const op::Op& op);
-  /// What follows starts when all before it is done.
+  /// Ends the current round: steps added later start when all earlier ones are complete.
   void end_round();
 
-  /// Memory that lives as long as the schedule.
+  /// Uninitialised memory, valid until put_back().
   std::byte* scratch(std::size_t bytes);
-  /// Room for what `like` has, padding included, in memory of the schedule.
+  /// A buffer of the count and type of `like` in scratch() memory, which also covers the padding of the elements.
   Buffer scratch_like(const Buffer& like);
 
-  /// For a schedule that outlives the call: the program may free its datatypes and its operation.
+  /// For a schedule that outlives the MPI call: takes references, since the program may free its datatypes and its
+  /// operation.  keep_types() covers the steps added so far.
   void keep_types();
   void keep_op(const op::Op& op);
 
@@ -74,8 +77,8 @@ class Schedule final : public Request {
   void run() noexcept;
   void start_round() noexcept;
   void finish_round() noexcept;
-  /// After a message that did not come or did not fit, whose error is the result.  In place of the messages of the
-  /// rounds that are left, peers are sent that there is none, so that they end as well.
+  /// Ends the schedule early after a failed message, whose error is the result.  The remaining sends become failure
+  /// messages (wire::kFailure), so that the peers end as well; the remaining receives take and drop their messages.
   void leave_rounds() noexcept;
   void start_receive(const Step& step) noexcept;
   void start_send(const Step& step) noexcept;
@@ -90,9 +93,9 @@ class Schedule final : public Request {
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   std::vector<datatype::DatatypeRef> types_;
   handle::Ref<op::Op> op_;
-  std::size_t position_ = 0;  // first step of the round that runs
-  std::uint32_t pending_ = 0;
-  bool running_ = false;  // in run(): a message that is done at once must not start it again
+  std::size_t position_ = 0;   // first step of the current round
+  std::uint32_t pending_ = 0;  // incomplete messages of the current round; one more while run() starts them
+  bool running_ = false;       // inside run(): one_done() must not call run() again
 };
 
 }  // namespace mpi_shim::coll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/scheduler.hpp — where schedules come from and go back to.  Owns them.
-// Threads: under the Context's lock, taken here.
+// mpi_shim/coll/scheduler.hpp — the pool of the schedules of one VCI.  Owns them; borrows the Engine.
+// Threads: any; takes the Context's lock.
 #pragma once
 #include "mpi_shim/base/object_pool.hpp"
 #include "mpi_shim/coll/config.hpp"
@@ -14,14 +14,14 @@ class Scheduler {
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
-  /// An empty schedule for the next collective on `comm`: to be called in the same order in all its processes.
+  /// An empty schedule for the next collective on `comm`, with the next collective tag and comm.own_side() as team.
+  /// Requires: all processes of `comm` call it in the same order.  Valid until Schedule::put_back().
   Schedule& begin(comm::Communicator& comm);
-  /// An empty schedule for `team` on `comm`, whose messages have `tag`: for what only some processes of `comm` take
-  /// part in, or what sends more than one schedule's messages under one tag.  Tags that begin() never gives are
-  /// negative.
+  /// An empty schedule for `team` on `comm`, whose messages have `tag`.  For operations of some processes of `comm`
+  /// only, and for several schedules with one tag.  The other begin() assigns no negative tags.
   Schedule& begin(comm::Communicator& comm, const Team& team, int tag);
 
-  /// Whether a collective that was started on `comm` is not done.
+  /// Whether a schedule on `comm` is started and not done.
   [[nodiscard]] bool has_pending(const comm::Communicator& comm) const noexcept {
     const am::Lock::Guard guard{engine_.lock()};
     return pool_.any(

@@ -14,7 +14,7 @@ std::vector<p2p::Peer*> peers_on(Vci& vci, const Sides& sides) {
 
 }  // namespace
 
-// The two groups have the same order in all processes of both.
+// All processes of both groups get the same order.
 std::vector<int> Sides::processes() const {
   const auto list = [](const Group& group) {
     return std::vector<int>{group.processes().begin(), group.processes().end()};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/communicator.hpp — a group of processes that exchange messages no other communicator sees, or two
-// groups whose members exchange messages with those of the other one (an intercommunicator).
-// The collectives' channel has the processes of both groups, the same one first on both sides: what happens on one side
-// and what goes across are then steps of one schedule.
-// Owned by Communicators (communicators.hpp); its two channels are known to its VCI's Engine as long as it lives.
-// Threads: the group and the channels do not change; the rest under its VCI's lock.
+// mpi_shim/comm/communicator.hpp — an MPI communicator: its groups, its VCI, and two channels of messages, one for the
+// program and one for collectives.
+// In an intercommunicator the program's channel has the processes of the remote group.  The collectives' channel has
+// those of both groups, in the same order on both sides, so one schedule can send within a side and across.
+// Owned by Communicators (communicators.hpp).  The constructor opens both channels in the Engine of its VCI, the
+// destructor closes them.  Borrows the VCI.
+// Threads: groups and peers do not change; the rest under its VCI's lock.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -35,7 +36,7 @@ namespace mpi_shim::comm {
 struct Sides {
   std::shared_ptr<const Group> own;    ///< the local group
   std::shared_ptr<const Group> other;  ///< the remote group; null: an intracommunicator
-  bool own_first = true;  ///< whether the local group is first in processes(); the opposite in the remote group
+  bool own_first = true;  ///< the local group is first in processes(); processes of the remote group have the opposite
 
   /// All processes, those of the first side first.
   [[nodiscard]] std::vector<int> processes() const;
@@ -45,8 +46,9 @@ class Communicator final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::comm;
 
-  /// `id`: the number that its processes agreed on; `vci`: where all its messages go, the same one in all of them;
-  /// `predefined`: MPI_COMM_WORLD or MPI_COMM_SELF, or MPI_COMM_NULL for any other.
+  /// `predefined`: MPI_COMM_WORLD or MPI_COMM_SELF; MPI_COMM_NULL for any other communicator.
+  /// `id`: the number that its processes have agreed on.  `vci`: carries all its messages; its number is the same in
+  /// all processes.
   Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, Vci& vci);
   ~Communicator();
 
@@ -54,7 +56,7 @@ class Communicator final : public handle::Object {
   [[nodiscard]] std::uint32_t id() const noexcept { return id_; }
   [[nodiscard]] int rank() const noexcept { return user_.rank; }
   [[nodiscard]] int size() const noexcept { return sides_.own->size(); }
-  /// Ranks that messages can be sent to: those of the other group for an intercommunicator.
+  /// The number of possible destinations of a message: for an intercommunicator the size of the remote group.
   [[nodiscard]] int remote_size() const noexcept { return static_cast<int>(user_.peers.size()); }
   [[nodiscard]] bool is_inter() const noexcept { return sides_.other != nullptr; }
   [[nodiscard]] const Sides& sides() const noexcept { return sides_; }
@@ -63,7 +65,7 @@ class Communicator final : public handle::Object {
   [[nodiscard]] Vci& vci() const noexcept { return vci_; }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return engine_; }
 
-  // --- Parts of the collectives' channel
+  // --- Teams on the collectives' channel.  This process has no rank (-1) in other_side().
 
   [[nodiscard]] coll::Team own_side() const noexcept { return {rank(), size(), collective_.rank - rank()}; }
   [[nodiscard]] coll::Team other_side() const noexcept { return {-1, remote_size(), sides_.own_first ? size() : 0}; }
@@ -75,22 +77,24 @@ class Communicator final : public handle::Object {
   [[nodiscard]] p2p::Channel& user() noexcept { return user_; }
   /// The messages of collectives.
   [[nodiscard]] p2p::Channel& collective() noexcept { return collective_; }
-  /// A tag for the next collective; the same in every process, as they all call collectives in the same order.
+  /// A tag for the next collective, not negative; equal in all processes, which call collectives in the same order.
+  /// Requires: the caller holds the Engine's lock.
   int next_collective_tag() noexcept {
     collective_tag_ = (collective_tag_ + 1) & 0x7fffffff;
     return collective_tag_;
   }
 
-  /// Whether a request, message or schedule still uses one of its channels.  Takes the lock of the engine.
+  /// Whether a request, message or schedule still uses one of its channels.  Takes the Engine's lock.
   [[nodiscard]] bool busy() const noexcept;
 
   ErrhandlerSlot errhandler;
   std::string name;
   attribute::Attributes<MPI_Comm> attributes;
-  p2p::AttachedBuffer buffer;                 ///< for buffered sends, before the process's
-  std::shared_ptr<const Topology> topology;   ///< null without one
-  std::shared_ptr<coll::HostTeam> host_team;  ///< HostTeam::find()
-  std::uint32_t host_team_uses = 0;           ///< blocking collectives before there was one
+  p2p::AttachedBuffer buffer;                 ///< of MPI_Comm_attach_buffer; Process::buffer() serves if none is there
+  std::shared_ptr<const Topology> topology;   ///< null: no topology
+  std::shared_ptr<coll::HostTeam> host_team;  ///< null: none; made by HostTeam::find()
+  std::uint32_t host_team_uses = 0;           ///< blocking collectives until host_team was made; HostTeam::find()
+  /// The topology if it is a T; else null.
   template <class T>
   [[nodiscard]] const T* topology_as() const noexcept {
     return std::get_if<T>(topology.get());

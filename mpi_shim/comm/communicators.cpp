@@ -92,7 +92,7 @@ void Communicators::sweep() noexcept {
     if (busy) {
       freed_.push_back(std::move(one));
     } else {
-      ids_.release(id);  // only now: the next user of the number opens channels of the same
+      ids_.release(id);  // after the channels are closed: the next user of the number reopens them
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/communicators.hpp — all communicators of this process, and the numbers that they use.
+// mpi_shim/comm/communicators.hpp — all communicators of this process, and the table of their numbers (IdTable).
 // Owned by the Process.  Borrows the Job.  Threads: any, guarded by Job::lock(); no VCI's lock is taken under it.
 #pragma once
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace mpi_shim::comm {
 
-/// A new communicator, or an MPI error class; without either this process is not in the communicator.
+/// The result of creating a communicator.  MPI_SUCCESS with a null `comm`: this process is not a member of it.
 struct Made {
   int error = MPI_SUCCESS;
   Communicator* comm = nullptr;
@@ -29,24 +29,25 @@ class Communicators final {
   [[nodiscard]] Job& job() noexcept { return job_; }
   [[nodiscard]] Communicator& world() noexcept { return *world_; }
   [[nodiscard]] Communicator& self() noexcept { return *self_; }
-  /// The communicator whose error handler gets errors that belong to no object: MPI_COMM_SELF.  Until MPI 3.1 it was
-  /// MPI_COMM_WORLD, and older programs set its handler only: it is used until MPI_COMM_SELF has a handler of its own.
+  /// The communicator whose error handler gets errors that belong to no object: MPI_COMM_SELF, once the program has set
+  /// a handler there.  Before that MPI_COMM_WORLD, as in MPI 3.1, since programs written for it set only that handler.
   [[nodiscard]] Communicator& default_for_errors() noexcept {
     return self_->errhandler.get() == initial_errhandler_ ? *world_ : *self_;
   }
   [[nodiscard]] IdTable& ids() noexcept { return ids_; }
 
-  /// A communicator of `sides`, of which this process is a member, under a number that all members have agreed on.
-  /// Requires: the caller holds no lock but, if any, that of the number's VCI.
+  /// Makes a communicator of `sides` in `slot`; this process is a member.  `number`: what all members have agreed on.
+  /// Requires: the caller holds no lock, or only that of VCI number.vci.  Valid until sweep() ends it after free().
   Communicator& create(handle::Slot<Communicator> slot, const Number& number, Sides sides);
-  /// Ends the communicator once nothing is in flight on it.  Requires: the caller holds no VCI's lock.
+  /// Retires its handle, and ends the communicator when nothing is in flight on it: now, or in a later sweep().
+  /// Requires: the caller holds no VCI's lock.
   void free(Communicator& communicator) noexcept;
   /// Ends freed communicators on which nothing is in flight any more.  Requires: the caller holds no VCI's lock.
   void sweep() noexcept;
 
   /// Waits until the buffered sends of every communicator are sent.
   void flush_buffers() noexcept;
-  /// Describes the communicator that a channel belongs to, for a report.
+  /// Describes the communicator of a channel for a report: its name, or its size.
   [[nodiscard]] std::string describe(const p2p::Channel& channel) const;
 
  private:
@@ -56,7 +57,7 @@ class Communicators final {
   std::unique_ptr<Communicator> world_;
   std::unique_ptr<Communicator> self_;
   std::vector<handle::Ref<Communicator>> others_;
-  std::vector<handle::Ref<Communicator>> freed_;  // something is still in flight on them
+  std::vector<handle::Ref<Communicator>> freed_;  // freed by the program; something may still be in flight on them
 };
 
 }  // namespace mpi_shim::comm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/errhandler.hpp — what happens when an MPI function fails.  Immutable but for the handle that a program
-// has of it; shared by handles and objects.
+// mpi_shim/comm/errhandler.hpp — an MPI error handler.  Immutable except for `object`; shared by handles and by the
+// communicators and windows that use it.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -20,10 +20,10 @@ struct Errhandler {
   Kind kind = Kind::fatal;
   MPI_Comm_errhandler_function* function = nullptr;     ///< comm_function only
   MPI_Win_errhandler_function* win_function = nullptr;  ///< win_function only
-  mutable ErrhandlerObject* object = nullptr;           ///< behind the program's handle, if any; process/handles.cpp
+  mutable ErrhandlerObject* object = nullptr;  ///< of the program's handle; null: none.  Guarded in process/handles.cpp
 };
 
-/// The error handler of an object.  Threads: safe from any thread.
+/// The error handler of a communicator or window.  Threads: any.
 class ErrhandlerSlot {
  public:
   [[nodiscard]] std::shared_ptr<const Errhandler> get() const {
@@ -32,7 +32,7 @@ class ErrhandlerSlot {
   }
   void set(std::shared_ptr<const Errhandler> errhandler) {
     const std::lock_guard guard{lock_};
-    errhandler_.swap(errhandler);  // the last reference to the earlier one may end here, after the lock
+    errhandler_.swap(errhandler);  // so the old one is released after the lock
   }
 
  private:

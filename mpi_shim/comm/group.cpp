@@ -36,7 +36,7 @@ int Group::compare(const Group& other) const {
 }
 
 namespace {
-/// Those of `a` that are in `b`, or are not.
+/// The processes of `a` that are in `b` (in_b), or that are not in `b`.
 std::vector<int> chosen(const Group& a, const Group& b, bool in_b) {
   std::vector<int> some;
   for (const int process : a.processes()) {

@@ -10,7 +10,7 @@ namespace mpi_shim::comm {
 
 class Group {
  public:
-  /// `processes`: by rank, numbers of processes of the job, each at most once.  `self`: the number of this process.
+  /// `processes`: by rank, the number of the process in the job; each at most once.  `self`: this process's number.
   Group(std::vector<int> processes, int self);
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(processes_.size()); }
@@ -30,7 +30,7 @@ class Group {
   int rank_;
 };
 
-// What the MPI_Group_* functions compute: members in the order that the standard says.
+// The results of MPI_Group_union, _intersection and _difference: process numbers in the order of the standard.
 std::vector<int> united(const Group& a, const Group& b);
 std::vector<int> intersected(const Group& a, const Group& b);
 std::vector<int> subtracted(const Group& a, const Group& b);

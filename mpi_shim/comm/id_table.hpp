@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/id_table.hpp — which communicator numbers this process uses: 0 world, 1 self, then the lowest free
-// ones. A number is reserved while the processes of a new communicator agree on one, so that two threads that create
-// communicators at the same time never get the same.  Threads: under the Context's lock.
+// mpi_shim/comm/id_table.hpp — the communicator numbers that this process uses: 0 for MPI_COMM_WORLD, 1 for
+// MPI_COMM_SELF, others from 2 on.  A number stays reserved while the processes of a new communicator agree on it, so
+// threads that create communicators concurrently get different ones.  Threads: under Job::lock().
 #pragma once
 #include <cstdint>
 #include <vector>
 
 namespace mpi_shim::comm {
 
-/// What the processes of a new communicator agree on.
+/// The result of the agreement of the processes of a new communicator.
 struct Number {
   std::uint32_t id = 0;
-  unsigned vci = 0;  ///< of each process, for all messages of the communicator
+  unsigned vci = 0;  ///< the number of the VCI that carries its messages, in each process
 };
 
 class IdTable {
@@ -22,7 +22,7 @@ class IdTable {
       if (reserve(id)) return id;
     }
   }
-  /// Reserves `id`; false: it is in use.
+  /// Reserves `id`.  False: it is already reserved.
   bool reserve(std::uint32_t id) {
     if (used_.size() <= id) used_.resize(id + std::size_t{1});
     if (used_[id]) return false;

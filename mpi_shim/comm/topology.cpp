@@ -104,13 +104,14 @@ std::vector<int> divisors_of(int number) {
   return small;
 }
 
-/// Splits `nodes` into `free` factors in descending order with the smallest spread; the best one found in `best`.
+/// Splits `nodes` into `free` more factors of at most `largest`, in descending order, behind those in `chosen`.  `best`
+/// becomes the split with the smallest difference of largest and smallest factor.
 void search(int nodes, std::size_t free, int largest, const std::vector<int>& divisors, std::vector<int>& chosen,
             std::vector<int>& best) {
   if (free == 1) {
     if (nodes > largest) return;
     chosen.push_back(nodes);
-    // Of equally wide ones the one with the largest smallest factor, so that no side of the grid is thin.
+    // Among splits with equal difference the one with the largest smallest factor is better.
     const auto rank = [](const std::vector<int>& factors) {
       return std::tuple{factors.front() - factors.back(), -factors.back(), factors};
     };
@@ -122,7 +123,7 @@ void search(int nodes, std::size_t free, int largest, const std::vector<int>& di
   for (const int factor : divisors) {
     if (factor > std::min(nodes, largest)) break;
     if (nodes % factor != 0) continue;
-    // The other factors are at most this one: too small a one cannot make up the product.
+    // The remaining factors are at most `factor`, so skip it if `free` such factors cannot reach `nodes`.
     double most = factor;
     for (std::size_t i = 1; i < free && most < nodes; ++i) most *= factor;
     if (most < nodes) continue;

@@ -9,7 +9,7 @@ Result<opal::allocator::Allocator*> Job::memory() {
   const am::Lock::Guard guard{lock()};
   if (memory_ == nullptr) {
     OPAL_TRY_ASSIGN(const auto config, config::Store::from_environment().load(opal::mpool::kGroup));
-    // Local ranks can map it, so that large transfers and one-sided access to it need no system call.
+    // Ranks of this host can map a shared pool, so large transfers and one-sided accesses need no system call.
     auto pool = opal::mpool::open("shared", config);
     if (!pool) pool = opal::mpool::open("heap", config);
     if (!pool) return pool.error();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/job/job.hpp — this process as a member of its MPI job: its rank, the launcher, the VCIs, and the pool of
-// MPI_Alloc_mem.  Knows no communicator.  Owned by the Process.
-// Threads: any; memory() under lock(), taken here.
+// mpi_shim/job/job.hpp — this process as a member of its MPI job: its rank, the client of the launcher, the VCIs, and
+// the memory pool of MPI_Alloc_mem.  Owned by the Process; owns the client, the VCIs and the pool.
+// Threads: any; memory() takes lock().
 #pragma once
 #include <memory>
 
@@ -25,21 +25,21 @@ class Job final {
   [[nodiscard]] int rank() const noexcept { return static_cast<int>(client_->rank()); }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(client_->size()); }
   [[nodiscard]] runtime::Client& client() noexcept { return *client_; }
-  /// How long a wait polls before it sleeps, and whether ranks share cores.
+  /// The configuration of waits: how long a wait polls before it sleeps, how many ranks share a core.
   [[nodiscard]] const am::Config& waits() const noexcept { return waits_; }
 
   /// Guards what belongs to no VCI.  A thread that holds it takes no VCI's lock.
   [[nodiscard]] am::Lock& lock() noexcept { return engines_.lock(); }
-  /// How threads wait on all VCIs.
+  /// The Engines of all VCIs; threads wait through it.
   [[nodiscard]] p2p::Vcis& vcis() noexcept { return engines_; }
-  /// The VCIs by number.  The first one has MPI_COMM_WORLD.
+  /// The VCIs by number.  The first one carries MPI_COMM_WORLD and MPI_COMM_SELF.
   [[nodiscard]] Vci::All& all_vcis() noexcept { return vcis_; }
   [[nodiscard]] Vci& first_vci() noexcept { return *vcis_.front(); }
 
-  /// The pool of MPI_Alloc_mem, opened at the first use.  With mpool_guard, blocks have red zones, and blocks that are
-  /// not freed are reported at the end.  Errors: as opal::mpool::open().
+  /// The allocator of MPI_Alloc_mem, opened at the first use; valid as long as the Job.  With mpool_guard, blocks have
+  /// red zones, and blocks that are not freed are reported at the end.  Errors: as opal::mpool::open().
   Result<opal::allocator::Allocator*> memory();
-  /// What is allocated from memory().
+  /// The blocks and bytes in use of memory(); zeros before the first use.
   [[nodiscard]] opal::allocator::Usage memory_usage() const;
 
  private:

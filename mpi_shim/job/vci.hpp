@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/job/vci.hpp — one of the ways on which a process exchanges messages: a Context of its own, and what runs
-// over it.  A communicator lives on one VCI with all its messages, so that threads with communicators on different
-// VCIs share nothing (docs/design/vcis.md).
-// Owned by the Process.  Threads: what belongs to a VCI is guarded by its Context's lock; two VCIs' locks are never
-// held by one thread at once.
+// mpi_shim/job/vci.hpp — a virtual communication interface: one Context, and the Engine, Scheduler and Windows that use
+// it.  One VCI carries all messages of a communicator, so threads with communicators on different VCIs do not
+// contend for a lock (docs/design/vcis.md).
+// Owned by the Job; borrows the Vcis and the client.
+// Threads: the Context's lock guards all parts of a VCI.  A thread never holds the locks of two VCIs.
 #pragma once
 #include <memory>
 #include <string>
@@ -34,14 +34,15 @@ class Vci final : private p2p::Connector, private am::Observer {
     rma::Config windows;
     am::Config waits;
     opal::Secret secret;   ///< of the job
-    bool threads = false;  ///< several may be about
-    bool helper = false;   ///< one of them a helper of one-sided accesses
+    bool threads = false;  ///< several threads may call MPI, or `helper` is set: the lock is a real one
+    bool helper = false;   ///< a helper thread for one-sided accesses may be started
   };
 
   using All = std::vector<std::unique_ptr<Vci>>;
 
-  /// One more VCI of a process, which hears of processes that the others lose.  Before there are other threads.
-  /// Errors: those of am::Context::open.
+  /// Opens one more VCI and appends it to `all`.  When one VCI loses a process, it reports the loss to the others.
+  /// Requires: no other thread uses `all` yet; `vcis` and `client` outlive the VCI.  Errors: am::Context::open(),
+  /// Engine::open(), Windows::open().
   static Result<void> open(All& all, p2p::Vcis& vcis, runtime::Client& client, const config::Store& store,
                            const Settings& settings);
   ~Vci();
@@ -49,15 +50,16 @@ class Vci final : private p2p::Connector, private am::Observer {
   Vci& operator=(const Vci&) = delete;
 
   [[nodiscard]] am::Context& context() noexcept { return *context_; }
-  /// How threads wait on all VCIs of the process.
+  /// The Engines of all VCIs of the process.
   [[nodiscard]] p2p::Vcis& vcis() noexcept { return vcis_; }
   [[nodiscard]] p2p::Engine& engine() noexcept { return *engine_; }
   [[nodiscard]] coll::Scheduler& scheduler() noexcept { return *scheduler_; }
   [[nodiscard]] rma::Windows& windows() noexcept { return *windows_; }
-  /// A process of the job, as this VCI knows it.
+  /// The state of a process of the job in this VCI.  Valid as long as the VCI.
   [[nodiscard]] p2p::Peer& peer(int process) noexcept { return peers_[static_cast<std::size_t>(process)]; }
 
-  /// Puts the address among what the job's processes may ask for; a commit and a fence are to follow.
+  /// Puts the Context's address into the job's key-value store.  The caller then calls commit() and fence() of the
+  /// client once for all VCIs.
   Result<void> publish();
 
  private:
@@ -70,7 +72,7 @@ class Vci final : private p2p::Connector, private am::Observer {
   p2p::Vcis& vcis_;
   runtime::Client& client_;
   const std::string address_key_;
-  std::vector<p2p::Peer> peers_;  // by process number; never grows
+  std::vector<p2p::Peer> peers_;  // by process number; never resized, since others hold pointers to its elements
   std::unique_ptr<am::Context> context_;
   std::unique_ptr<p2p::Engine> engine_;
   std::unique_ptr<coll::Scheduler> scheduler_;

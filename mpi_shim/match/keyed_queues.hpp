@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/match/keyed_queues.hpp — first-in-first-out queues, one per key, found by hashing; all links are in the
-// entries. The first entry of a queue stands in its hash chain and the others hang behind it, so there is no object per
-// queue, and adding and removing allocate nothing (the table of chains grows when there are more queues than chains).
-// Owned by its matcher, which serialises the calls.  Invariants: an entry is in at most one queue per Links member; an
-// empty queue does not exist; every operation is O(1) expected, however long the queues are.
+// mpi_shim/match/keyed_queues.hpp — intrusive FIFO queues, one per key, in a hash table; all links are in the entries.
+// Only the first entry of a queue is in a hash chain and the others are linked behind it, so there is no object per
+// queue.  Adding and removing allocate nothing, except when the table grows (more queues than chains).
+// Borrows the entries: an entry must not move or end while it is in a queue.  Threads: externally synchronised.
+// Invariants: an entry is in at most one queue per Links member; an empty queue does not exist.
+// Cost: push(), first() and remove() are O(1) expected, whatever the length of the queues.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +13,15 @@
 
 namespace mpi_shim::match {
 
-/// What an entry carries for each set of queues it can be in.
+/// The links of an entry, one object for each KeyedQueues that the entry can be in.
 template <class Entry>
 struct Links {
   std::uint64_t key = 0;
-  Entry* next = nullptr;         // in the queue
-  Entry* previous = nullptr;     // in the queue; null for the first, ...
-  Entry* last = nullptr;         // ... which knows the last,
-  Entry* chain_next = nullptr;   // ... and stands in a hash chain,
-  Entry** chain_slot = nullptr;  // ... in which this names it
+  Entry* next = nullptr;      // in the queue
+  Entry* previous = nullptr;  // in the queue; null: the first entry.  The following are valid in the first entry only:
+  Entry* last = nullptr;      // the last entry of the queue
+  Entry* chain_next = nullptr;   // the first entry of the next queue in the hash chain
+  Entry** chain_slot = nullptr;  // the pointer in the hash chain that points to this entry
 };
 
 template <class Entry, Links<Entry> Entry::*links>
@@ -29,7 +30,7 @@ class KeyedQueues {
   /// Entries in all queues together.
   [[nodiscard]] std::size_t size() const noexcept { return entries_; }
 
-  /// The first entry with `key`; null when there is none.
+  /// The first entry of the queue of `key`; null: there is no entry.
   [[nodiscard]] Entry* first(std::uint64_t key) const noexcept {
     if (entries_ == 0) return nullptr;
     for (Entry* head = chains_[chain_of(key)]; head != nullptr; head = (head->*links).chain_next) {
@@ -57,7 +58,7 @@ class KeyedQueues {
     ++entries_;
   }
 
-  /// Takes `entry` out of its queue, from wherever it stands.
+  /// Removes `entry` from its queue.  Requires: it is in one.
   void remove(Entry& entry) noexcept {
     Links<Entry>& own = entry.*links;
     --entries_;
@@ -66,12 +67,12 @@ class KeyedQueues {
       if (own.next != nullptr) {
         (own.next->*links).previous = own.previous;
       } else {
-        // The last one goes: its head has to know the new last.
+        // The last entry is removed: update the first one.
         (first(own.key)->*links).last = own.previous;
       }
       return;
     }
-    if (own.next != nullptr) {  // the next one takes the place in the chain
+    if (own.next != nullptr) {  // the second entry becomes the first: it replaces `entry` in the chain
       Links<Entry>& heir = own.next->*links;
       heir.previous = nullptr;
       heir.last = own.last;
@@ -86,7 +87,7 @@ class KeyedQueues {
     --queues_;
   }
 
-  /// Calls visit(entry) for every entry, queue by queue; visit may remove the entry it is given.
+  /// Calls visit(entry) for every entry, queue by queue; visit may remove the entry that it is called for.
   template <class Visit>
   void for_each(Visit&& visit) {
     for (std::size_t i = 0; i < chain_count_; ++i) {

@@ -16,7 +16,7 @@ std::uint64_t Matcher::posted_key(const Envelope& wanted) noexcept {
 PostedRecv* Matcher::arrive_in_queues(const Envelope& message) noexcept {
   PostedRecv* found = exact_.first(exact_key(message.source, message.tag));
   PostedQueues* home = &exact_;
-  // Each form of receive keeps its own order; the earliest of their firsts is the earliest of all.
+  // Each of the four queues is in the order of posting, so the earliest receive is the earliest of their first ones.
   const auto consider = [&](PostedQueues& queues, std::uint64_t key) {
     PostedRecv* candidate = queues.first(key);
     if (candidate != nullptr && (found == nullptr || candidate->order_ < found->order_)) {

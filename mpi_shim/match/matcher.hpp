@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/match/matcher.hpp — pairs the messages of one communicator with its receives, in the order MPI prescribes.
-// A message goes to the earliest posted receive that accepts it, a receive takes the earliest arrived message it
-// accepts. Owned by its communicator, whose lock serialises all calls.  Receives and messages are the caller's: the
-// matcher links them and allocates nothing when they meet. Invariants: no queued receive accepts a queued message; the
-// lone receive is older than all in the queues.
-// Cost: a receive beside which no other one waits stands alone, in no queue, which is what blocking receives do; else
-// O(1) expected without wildcards; with wildcards one more lookup for each form (any source, any tag, both) that is in
-// use; never the length of a queue.
+// mpi_shim/match/matcher.hpp — matches the messages of one channel with its receives in MPI's order: a message matches
+// the earliest posted receive that accepts it, a receive matches the earliest arrived message that it accepts.
+// Owned by its channel.  Borrows receives and messages: it links them into its queues.
+// Threads: under the Context's lock.
+// Invariants: no queued receive accepts a queued message; lone_ is older than all receives in the queues.
+// Cost: a receive that is posted while no other is queued becomes lone_, without hashing; blocking receives are such.
+// Otherwise O(1) expected: one lookup without wildcards, up to three more if a queued receive has one.  It does not
+// depend on the length of a queue.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace mpi_shim::match {
 inline constexpr int kAnySource = -1;  ///< the ABI's MPI_ANY_SOURCE
 inline constexpr int kAnyTag = -2;     ///< the ABI's MPI_ANY_TAG
 
-/// The source and the tag.  In a receive either may be a wildcard, in a message neither; internal traffic may
-/// use other negative tags, which an any-tag receive would see too: keep it in a matcher of its own.
+/// The source and the tag of a message, or those that a receive wants; only a receive may have wildcards.
+/// kAnyTag also accepts negative tags, which collectives use: they have a channel, and so a matcher, of their own.
 struct Envelope {
   int source = 0;
   int tag = 0;
 };
 
-/// A receive waiting for its message.  Derive from it; it must not move or end while it is queued.
+/// A posted receive, as base class.  It must not move or end while it is queued.
 class PostedRecv {
  public:
   Envelope wanted;
@@ -34,12 +34,12 @@ class PostedRecv {
 
  private:
   friend class Matcher;
-  std::uint64_t order_ = 0;
-  bool queued_ = false;
+  std::uint64_t order_ = 0;  // of posting, among the receives in the queues
+  bool queued_ = false;      // in a queue, or Matcher::lone_
   Links<PostedRecv> links_;
 };
 
-/// A message that arrived before its receive.  Derive from it; it must not move or end while it is queued.
+/// An unexpected message, as base class.  It must not move or end while it is queued.
 class Unexpected {
  public:
   Envelope envelope;
@@ -62,8 +62,8 @@ class Matcher {
   Matcher(const Matcher&) = delete;
   Matcher& operator=(const Matcher&) = delete;
 
-  /// A message came in: takes the receive it belongs to out of the queue.  Null when there is none yet; then the caller
-  /// calls add() before anything else arrives or is posted.
+  /// A message has arrived: removes the receive that it matches from the queues and returns it.
+  /// Null: no receive matches; the caller calls add() before any other arrive() or post().
   [[nodiscard]] PostedRecv* arrive(const Envelope& message) noexcept {
     if (lone_ != nullptr && accepts(lone_->wanted, message)) [[likely]]
       return leave_alone();
@@ -73,7 +73,8 @@ class Matcher {
   /// Queues a message for which arrive() found no receive.
   void add(Unexpected& message);
 
-  /// A receive was posted: takes the message it accepts out of the queue, or queues the receive and returns null.
+  /// A receive is posted: removes the message that it matches from the queues and returns it.
+  /// Null: no message matches, and the receive is queued.
   [[nodiscard]] Unexpected* post(PostedRecv& receive) {
     if (oldest_ != nullptr) [[unlikely]] {
       if (Unexpected* message = take(receive.wanted); message != nullptr) return message;
@@ -87,23 +88,22 @@ class Matcher {
     return nullptr;
   }
 
-  /// The message that a receive of `wanted` would get; it stays.
+  /// The message that a receive of `wanted` would match; it stays queued.  Null: none.
   [[nodiscard]] Unexpected* probe(const Envelope& wanted);
 
-  /// The same, taken out of the queue for a matched receive.
+  /// As probe(), and removes the message from the queues.
   [[nodiscard]] Unexpected* take(const Envelope& wanted);
 
-  /// Takes a receive back.  False when it is not queued: its message came first.
+  /// Removes a receive from the queues.  False: it is not queued, since it has matched a message.
   bool cancel(PostedRecv& receive) noexcept;
 
-  /// Takes a message out of the queue, to throw it away.  False when it is not queued.
+  /// Removes a message from the queues.  False: it is not queued.
   bool remove(Unexpected& message) noexcept;
 
   [[nodiscard]] std::size_t posted() const noexcept { return in_queues_ + (lone_ != nullptr ? 1 : 0); }
   [[nodiscard]] std::size_t unexpected() const noexcept { return unexpected_.size(); }
 
-  /// Calls visit(receive) for all queued receives in no order; visit may cancel() the one it is given.  For the end of
-  /// a communicator and of a peer.
+  /// Calls visit(receive) for all queued receives in no order; visit may cancel() the receive that it is called for.
   template <class Visit>
   void for_each_posted(Visit&& visit) {
     if (lone_ != nullptr) visit(*lone_);
@@ -113,7 +113,7 @@ class Matcher {
     any_.for_each(visit);
   }
 
-  /// Calls visit(message) for all queued messages in order of arrival; visit may remove() the one it is given.
+  /// Calls visit(message) for all queued messages in order of arrival; visit may remove() that message.
   template <class Visit>
   void for_each_unexpected(Visit&& visit) {
     for (Unexpected* message = oldest_; message != nullptr;) {
@@ -150,18 +150,18 @@ class Matcher {
   void index_by_source();
   void index_by_tag();
 
-  PostedRecv* lone_ = nullptr;  // was posted when no other waited
-  std::size_t in_queues_ = 0;
+  PostedRecv* lone_ = nullptr;  // a receive that was posted when no other one was queued; it is in no queue
+  std::size_t in_queues_ = 0;   // receives in the four queues below
 
-  // The other receives, by what they leave open.
+  // The other receives, by their wildcards.
   PostedQueues exact_;
   PostedQueues any_source_;  // by tag
   PostedQueues any_tag_;     // by source
   PostedQueues any_;         // one queue
-  std::uint64_t posts_ = 0;
+  std::uint64_t posts_ = 0;  // the next PostedRecv::order_
 
-  // Messages: each one in `unexpected_` and in the list of arrivals; in the other two from the first use of that
-  // wildcard.
+  // Messages.  Each is in `unexpected_` and in the list of arrivals (oldest_ to newest_).  It is in the other two once
+  // a probe or receive has used that wildcard while a message was queued (indexed_by_*).
   KeyedQueues<Unexpected, &Unexpected::exact_> unexpected_;
   KeyedQueues<Unexpected, &Unexpected::by_source_> unexpected_by_source_;
   KeyedQueues<Unexpected, &Unexpected::by_tag_> unexpected_by_tag_;

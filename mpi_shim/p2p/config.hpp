@@ -6,7 +6,7 @@
 
 namespace mpi_shim::p2p {
 
-/// Bytes that are fetched at a time when a large message has to be unpacked into a non-contiguous buffer.
+/// Bytes of one get of a rendezvous into a non-contiguous buffer; each chunk is unpacked before the next get.
 inline constexpr ByteSize kFetchChunk = 256_KiB;
 
 struct Config {

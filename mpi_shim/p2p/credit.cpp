@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unexpected-message credit.  Each sender has credit at each target (mpi_p2p_unexpected_limit): an eager message
-// takes its cost out of it, and the target gives it back when the message is received, telling the sender each time a
-// quarter of the credit has come together.  A sender without credit offers even small messages by a rendezvous:
-// order and matching stay as they are, a blocking send then waits for its receive, and what an unreceived message
-// costs the target is its envelope only.
+// Unexpected-message credit: each sender has mpi_p2p_unexpected_limit bytes of it at each target.  An eager message
+// consumes its Peer::cost().  The target returns the credit when the message is received, and announces it to the
+// sender (kCredit) after each quarter of the limit.  A sender without credit uses a rendezvous even for small messages.
+// Order and matching do not change; a blocking send then waits for its receive, and an unexpected message occupies only
+// its envelope at the target.
 #include <algorithm>
 
 #include "mpi_shim/p2p/engine.hpp"

@@ -36,7 +36,7 @@ Result<void> Engine::install() {
   OPAL_TRY(context_.set_handler(wire::kClearToSend, btl::bind<&Engine::on_clear_to_send>(*this, "mpi clear to send")));
   OPAL_TRY(context_.set_handler(wire::kData, btl::bind<&Engine::on_data>(*this, "mpi data")));
   OPAL_TRY(context_.set_handler(wire::kCredit, btl::bind<&Engine::on_credit>(*this, "mpi credit")));
-  // That it came is all: sleepers poll again.
+  // An empty handler: the arrival alone makes a sleeping thread evaluate its condition again.
   const btl::Handler woken{[](void*, btl::Delivery&) noexcept {}, nullptr, "mpi wake"};
   OPAL_TRY(context_.set_handler(wire::kWake, woken));
   return context_.set_handler(wire::kFinished, btl::bind<&Engine::on_finished>(*this, "mpi finished"));
@@ -68,7 +68,7 @@ void Engine::close_channel(Channel& channel) noexcept {
   channels_[channel.context] = nullptr;
   channel.matcher.for_each_unexpected([&](match::Unexpected& message) {
     channel.matcher.remove(message);
-    adopt(&message);  // and lets it go: no receive can match it any more
+    adopt(&message);  // and destroys it: no receive can match it
   });
 }
 
@@ -80,7 +80,7 @@ int Engine::reach(Peer& peer) noexcept {
   const auto endpoint = connector_.connect(peer.process);
   if (!endpoint) {
     log::error("mpi", "cannot reach process {}: {}", peer.process, to_string(endpoint.error()));
-    peer_failed(peer, endpoint.error());  // what is received from it would never come
+    peer_failed(peer, endpoint.error());  // receives from it could not complete
     return endpoint.error().code == Errc::peer_gone ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;
   }
   set_endpoint(peer, **endpoint);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/engine.hpp — point-to-point messages over active messages: eager, synchronous eager, and rendezvous,
-// where the receiver fetches the data by a get if the transport moves it without the sender's help, and has it pushed
-// otherwise.  Without unexpected-message credit a sender falls back to rendezvous, so that a flood is bounded at its
-// target (credit.cpp).  The Engine knows the channels, the transfers in flight and what waits for the transport.
-// Owns the pools of requests; borrows channels and peers.
-// Threads: everything under the Context's lock, taken here; wait() does not hold it while it sleeps.
+// mpi_shim/p2p/engine.hpp — point-to-point messages of one VCI over active messages.  Protocols: eager, synchronous
+// eager, and rendezvous.  In a rendezvous the receiver fetches the data by a get if the transport needs no help of the
+// sender for it; otherwise the sender pushes them.  Without unexpected-message credit a sender uses rendezvous, which
+// limits the memory that a target needs for unexpected messages (credit.cpp).
+// The Engine has the open channels, the transfers in flight, and the operations that wait for the transport.
+// Owns the pools of requests; borrows the Context, the Connector, channels and peers.
+// Threads: any; takes the Context's lock, except where a function requires that the caller holds it.  wait() and
+// wait_until() release it while they sleep: the caller must not hold it.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -30,34 +32,35 @@ namespace mpi_shim::p2p {
 
 class Vcis;
 
-/// Resolves a process to an endpoint.
+/// Connects the Engine to processes of the job; implemented by Vci.  Called under the Context's lock.
 class Connector {
  public:
   virtual Result<am::Endpoint*> connect(int process) = 0;
-  /// The peer is gone; what was in flight with it has failed.
+  /// The process has failed.  The Engine has ended what was in flight with it.
   virtual void on_peer_failed(int process, const Error& why) noexcept = 0;
 
  protected:
   ~Connector() = default;
 };
 
-/// Is notified of blocking waits that make no progress.
+/// Is notified of blocking waits that make no progress; implemented by DeadlockDetector.
 class IdleObserver {
  public:
   explicit IdleObserver(std::chrono::milliseconds every) noexcept : period(every) {}
   const std::chrono::milliseconds period;
-  /// A thread has waited for (about) another period, without any lock held.  `wait` tells waits apart; `what`: for
-  /// what it waits if that is no message, or null.
+  /// A thread has slept in one wait for about another period; with stalled operations, calls may be more frequent.
+  /// `wait`: a number that differs for each wait.  `what`: the description of what it waits for; null: a message.
+  /// Called by the waiting thread without any lock held.
   virtual void on_idle(std::uint64_t wait, const char* what) noexcept = 0;
 
  protected:
   ~IdleObserver() = default;
 };
 
-/// Holds threads up that make progress, as a checkpoint does.
+/// Blocks the threads that make progress; implemented by Checkpoint.
 class Halt {
  public:
-  /// Called between two rounds of progress, without any lock held; returns when the thread may go on.
+  /// Called by Engine::progress() without any lock held; the thread continues when it returns.
   virtual void wait() noexcept = 0;
 
  protected:
@@ -66,8 +69,8 @@ class Halt {
 
 class Engine {
  public:
-  /// Takes the tags of wire.hpp.  `core_is_shared`: other ranks run on this core.
-  /// Errors: limit_reached (another Engine has them).
+  /// Installs the handlers of the tags of wire.hpp.  `core_is_shared`: other ranks run on this core.
+  /// Errors: limit_reached (another Engine of `context` has the tags).
   static Result<std::unique_ptr<Engine>> open(am::Context& context, Connector& connector, const Config& config,
                                               bool core_is_shared);
   ~Engine();
@@ -79,23 +82,26 @@ class Engine {
 
   // --- Channels
 
-  /// Messages for the channel are matched from now on, those first that came before it was opened.
+  /// From now on messages for the channel are matched, first those that arrived before it was opened.  The channel must
+  /// not move until close_channel(), which drops its unexpected messages.
   void open_channel(Channel& channel);
   void close_channel(Channel& channel) noexcept;
 
   // --- Messages
 
-  /// MPI_Send and MPI_Ssend: an error class.
+  /// MPI_Send and MPI_Ssend: blocks.  Returns an error class.
   int send(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode) {
     if (mode == Mode::standard && send_at_once(channel, buffer, destination, tag)) [[likely]]
       return MPI_SUCCESS;
     return send_slowly(channel, buffer, destination, tag, mode);
   }
 
-  /// MPI_Recv.
+  /// MPI_Recv: blocks.
   Outcome receive(Channel& channel, const Buffer& buffer, int source, int tag);
 
-  /// Sends a small message now, without a request, if nothing stands in its way.
+  /// Sends a small contiguous message within the call, without a request.
+  /// False: nothing was sent, and the caller uses a Send.  It is too large, earlier messages or the transport hold it
+  /// back, or credit is missing.
   bool send_at_once(Channel& channel, const Buffer& buffer, int destination, int tag) noexcept {
     const am::Lock::Guard guard{lock_};
     Peer& peer = *channel.peers[static_cast<std::size_t>(destination)];
@@ -110,48 +116,51 @@ class Engine {
     return false;
   }
 
-  /// A request, not started yet; the caller owns it until put_back().
+  /// A request that is not started yet.  The caller starts it and calls put_back() after its end.
   Send& new_send(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
   Receive& new_receive(Channel& channel, const Buffer& buffer, int source, int tag);
 
-  /// The oldest message that a receive would match, if it has arrived; it stays where it is.
+  /// Describes the message that a receive would match now; the message stays queued.  False: there is none.
   bool probe(Channel& channel, int source, int tag, Outcome& outcome) noexcept;
-  /// As probe(), but takes the message out of matching; give it to receive_matched().
+  /// As probe(), and removes the message from matching; Receive::start_matched() receives it.  Null: there is none.
   std::unique_ptr<Unexpected> take(Channel& channel, int source, int tag, Outcome& outcome) noexcept;
 
-  /// Whether an operation that was started on the channel is not done.
+  /// Whether a send or receive on the channel is started and not done.
   [[nodiscard]] bool has_pending(const Channel& channel) const noexcept;
 
-  /// Whether every process that a message from `source` could come from has failed or ended; under lock().
+  /// Whether every process that can send a message from `source` (a rank or MPI_ANY_SOURCE) has failed.  Requires
+  /// lock().
   [[nodiscard]] bool no_sender_left(const Channel& channel, int source) const noexcept {
     return failures() != 0 && all_failed(channel, source);
   }
 
-  // --- For other protocols over the same peers; under lock()
+  // --- For other protocols over the same peers.  Requires: the caller holds lock().
 
-  /// Connects if that was not done yet.  An error class.
+  /// Connects to the peer if it has no endpoint yet.  Returns an error class.
   int reach(Peer& peer) noexcept;
-  /// Whether a message that came from `from` is `peer`'s; it may have come to us before we went to it.
+  /// Whether `from` is the endpoint of `peer`.  If neither is assigned yet (the peer has connected first), assigns them
+  /// to each other.
   bool recognise(Peer& peer, am::Endpoint& from) noexcept;
-  /// Sends a control message; it waits in the endpoint while the transport is full.  Beyond am_pending_limit it is
-  /// lost, with an error in the log.
+  /// Sends a control message; while the transport is full, it is queued in the endpoint.  Beyond am_pending_limit it is
+  /// lost, and an error is logged.  Requires: T has no padding.
   template <class Message>
   void send_control(am::Endpoint& to, Tag tag, const Message& message) noexcept {
     post_control(to, tag, bytes_of(message));
   }
-  /// Has a reached peer that may sleep check again what it waits for.
+  /// Wakes a peer that may sleep, so that it evaluates its condition again.  Requires: reach(peer); lock() is not
+  /// required.
   void wake(Peer& peer) noexcept {
     const am::Lock::Guard guard{lock_};
     if (!peer.failed) post_control(*peer.endpoint, wire::kWake, {});
   }
-  /// How many peers were lost so far: what waits for some without messages checks them again when it changes.
+  /// The number of peers that have failed so far.  A wait without messages checks its peers again when it changes.
   [[nodiscard]] std::uint32_t failures() const noexcept { return failures_.load(std::memory_order_acquire); }
-  /// Calls stalled.resume() from progress until it says true.
+  /// Calls stalled.resume() in each round of progress until it returns true.
   void wait_for_transport(Stalled& stalled) {
     stalled_.push_back(&stalled);
     stalling_.store(true, std::memory_order_relaxed);
   }
-  /// Takes that back; not from inside resume().
+  /// Removes `stalled` from the list.  Not from inside resume().
   void stop_waiting_for_transport(Stalled& stalled) noexcept {
     std::erase(stalled_, &stalled);
     update_stalling();
@@ -159,16 +168,18 @@ class Engine {
 
   // --- Progress
 
+  /// One round: progress of the Context, then of the stalled operations.  Returns the number of events.
   std::size_t progress() noexcept;
-  /// progress() of a thread that waits by itself: the other VCIs have their turn, too.
+  /// progress() for a thread with a waiting loop of its own; it also polls the other VCIs from time to time.
   std::size_t poll_all() noexcept { return vcis_ == nullptr ? progress() : poll_all_vcis(); }
-  /// One round for a program that tests and does not wait, as often as it likes: when nothing has happened, a process
-  /// shares the core may have it, since the program may be asking for what they have yet to do.
+  /// One round for MPI_Test* and the like, which a program may call in a loop.  If nothing happened and the core is
+  /// shared, it yields the core, since the program may wait for the process that needs it.
   void poll() noexcept;
   /// One round for a caller that holds lock(); see am::Context::progress_locked.
   std::size_t progress_locked() noexcept;
-  /// Progresses until `condition()`, which comes true by this Engine's progress or before wake_sleepers(); sleeps when
-  /// there is nothing to do.  `what` names what is waited for in reports of deadlocks, if it is no message.
+  /// Progresses until `condition()` is true; sleeps when there is nothing to do.  The condition becomes true by this
+  /// Engine's progress, or its change is followed by Context::wake_sleepers().
+  /// `what`: the description in reports of deadlocks; null: it waits for messages.
   template <class Condition>
   void wait_until(Condition condition, const char* what = nullptr) noexcept {
     if (vcis_ != nullptr) [[unlikely]] {
@@ -178,7 +189,7 @@ class Engine {
     std::uint64_t wait = 0;
     while (!condition()) {
       if (progress() != 0) continue;
-      // What back-pressure holds up has no event that ends it: poll every millisecond.
+      // No event reports the end of back-pressure: with stalled operations, poll every millisecond.
       const bool nothing_stalled = !stalling_.load(std::memory_order_relaxed);
       const auto timeout = idle_observer_ == nullptr ? std::chrono::milliseconds{-1} : idle_observer_->period;
       const bool over = context_.wait_until(
@@ -190,19 +201,20 @@ class Engine {
       idle_observer_->on_idle(wait, what);
     }
   }
-  /// Waits for one request, and polls its sender first if it is a receive; its caller waits for `awaited` together.
+  /// Waits for one request.  If it is a receive, polls its sender first.  `awaited`: the number of requests that the
+  /// caller waits for, of which this is one.
   void wait(const Request& request, std::size_t awaited = 1) noexcept {
     if (!request.done()) poll_for(request, awaited);
   }
 
   // --- Checkpoints (process/checkpoint.hpp)
 
-  /// Threads that come to their next round of progress() call by->wait() there; null: no more.  From any thread.
+  /// From now on threads call by->wait() in progress(); null ends it.  From any thread, without lock().
   void halt(Halt* by) noexcept;
   [[nodiscard]] bool is_halted() const noexcept { return halt_.load(std::memory_order_acquire) != nullptr; }
-  /// Whether a get that was posted here is in flight; under lock().
+  /// Whether a Fetch, or a get of count_fetches(), is in flight.  Requires lock().
   [[nodiscard]] bool is_fetching() const noexcept { return fetching_ != 0; }
-  /// Of gets of another protocol: 1 more of them is in flight, or -1.
+  /// For gets of other protocols: 1 when one is posted, -1 when it has ended.
   void count_fetches(int change) noexcept {
     const am::Lock::Guard guard{lock_};
     fetching_ += static_cast<std::uint64_t>(change);
@@ -210,35 +222,36 @@ class Engine {
 
   // --- One of several VCIs (vcis.hpp)
 
-  /// Its number among the process's Engines.
+  /// The number of this VCI.
   [[nodiscard]] unsigned vci() const noexcept { return vci_; }
-  /// A round for another VCI's thread, which holds no lock: nothing happens when another thread has this one's.
+  /// One round for a thread of another VCI, which holds no lock.  Does nothing if another thread holds this VCI's lock.
   std::size_t glance() noexcept;
-  /// Something could not go out, or a loss has to be looked at: progress is to come back soon.
+  /// Whether operations are stalled, losses are to be handled, or a Halt is set: poll again soon, do not sleep long.
   [[nodiscard]] bool stalling() const noexcept { return stalling_.load(std::memory_order_relaxed); }
-  /// Another VCI has lost the process.  If this one has no way to it by which it would hear itself, what waits for it
-  /// here ends, once what has arrived is handled.  Takes no lock of this VCI.
+  /// Another VCI or the launcher has reported that the process failed.  If this VCI has no connection to it, which
+  /// would report the failure itself, a later idle round calls peer_failed().  From any thread, without lock().
   void lost_elsewhere(Peer& peer) noexcept;
 
-  /// Null: none; before there are other threads.
+  /// Null: none.  Requires: no other thread uses the Engine yet.
   void set_idle_observer(IdleObserver* watch) noexcept { idle_observer_ = watch; }
 
-  /// What has not found its partner yet; under lock().
+  /// The operations that wait for their peer, for the deadlock detector.
   struct Waiting {
     struct Operation {
-      bool sends;
-      const Peer* peer;  ///< null: any
-      int tag;           ///< MPI_ANY_TAG for any
+      bool sends;        ///< a send that waits for its answer; false: a posted receive
+      const Peer* peer;  ///< null: any source
+      int tag;           ///< MPI_ANY_TAG: any
       const Channel* channel;
-      std::uint64_t id;
+      std::uint64_t id;  ///< distinguishes the operations of one kind
     };
     std::vector<Operation> operations;
-    bool moving;          ///< data are on their way
-    std::uint64_t state;  ///< changes with every message
+    bool moving;          ///< operations are stalled, or data of a rendezvous are in flight to this process
+    std::uint64_t state;  ///< changes with every eager message and every rendezvous that is received
   };
+  /// Requires lock().
   [[nodiscard]] Waiting waiting();
 
-  /// Ends everything in flight with a process that is gone.
+  /// Marks a process as failed and ends everything in flight with it.  Requires lock().
   void peer_failed(Peer& peer, const Error& why) noexcept;
 
  private:
@@ -255,22 +268,24 @@ class Engine {
 
   void poll_for(const Request& request, std::size_t awaited) noexcept;
   void wait_long(const Request& request) noexcept;
-  /// Remembers how large a message to the peer may be sent eagerly.
+  /// Assigns the endpoint to the peer, and sets the peer's eager limits and credit.
   void set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept;
   std::size_t resume_stalled() noexcept;
   void update_stalling() noexcept;
-  /// Peers that other VCIs have lost.
+  /// Handles the peers of lost_elsewhere().
   void take_losses() noexcept;
-  /// After a round in which nothing has happened: see poll().
+  /// Yields the core if it is shared, after a round without events; see poll().
   void give_way() noexcept;
   std::size_t poll_all_vcis() noexcept;
   void wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept;
-  /// Takes over a message that has left its matcher.
+  /// Takes the ownership of a message that was removed from its matcher, and returns its credit.  Null stays null.
   std::unique_ptr<Unexpected> adopt(match::Unexpected* message) noexcept;
-  /// Memory for messages that come early, used again so that they allocate nothing.
+  /// A copy of an unexpected message, owned by the matcher that it is added to until adopt().  keep() stores received
+  /// ones for reuse, so that most copies allocate nothing.
   Unexpected& new_unexpected(const Incoming& message);
   void keep(std::unique_ptr<Unexpected> received) noexcept;
-  /// An eager message of `peer` has left our memory: its sender hears of it from time to time.
+  /// An eager message of `peer` no longer occupies memory here: counts its credit, and announces it to the sender each
+  /// announce_after_ bytes.
   void note_received(Peer& peer, std::uint64_t bytes) noexcept {
     peer.received += Peer::cost(bytes);
     if (peer.received - peer.announced >= announce_after_) [[unlikely]]
@@ -281,11 +296,11 @@ class Engine {
   }
   void announce(Peer& peer) noexcept;
   [[nodiscard]] static bool all_failed(const Channel& channel, int source) noexcept;
-  /// Ends receives that wait for a process that is gone.
+  /// Ends the posted receives of the channel that the failed process can no longer satisfy.
   void fail_receives(Channel& channel, const Peer& peer) noexcept;
-  /// Whether a message of `from` is of the process that has the rank `source`, as it says.
+  /// Whether `from` is the endpoint of the process with the rank `source`, which a message claims as its source.
   bool belongs(Channel& channel, int source, am::Endpoint& from) noexcept;
-  /// Null: there is none of this number, or not yet.
+  /// The open channel with this context number; null: none is open.
   [[nodiscard]] Channel* open_channel_of(std::uint32_t context) const noexcept {
     return context < channels_.size() ? channels_[context] : nullptr;
   }
@@ -301,6 +316,7 @@ class Engine {
   void on_data(btl::Delivery& delivery) noexcept;
   void on_finished(btl::Delivery& delivery) noexcept;
   void on_credit(btl::Delivery& delivery) noexcept;
+  /// Logs that an invalid message is dropped.
   void refuse(const btl::Delivery& delivery, const char* why) noexcept;
   void post_control(am::Endpoint& to, Tag tag, ByteSpan message) noexcept;
 
@@ -310,27 +326,27 @@ class Engine {
   const Config config_;
   const bool core_is_shared_;
   opal::YieldPolicy yield_policy_;
-  const std::uint64_t announce_after_;  // so often that a sender rarely lacks credit
+  const std::uint64_t announce_after_;  // bytes of credit after which the sender is informed: a quarter of its credit
   ObjectPool<Send, Engine> sends_;
   ObjectPool<Receive, Engine> receives_;
   ObjectPool<Fetch, Engine> fetches_;
-  TransferTable<Send> sending_;                     // those whose answer is awaited
-  TransferTable<Receive> receiving_;                // those whose data are pushed to us
-  std::vector<Channel*> channels_;                  // by context number
-  std::vector<std::unique_ptr<Unexpected>> early_;  // for channels that are not open yet
-  std::vector<std::unique_ptr<Unexpected>> spare_;  // received; at most kMostSpare
+  TransferTable<Send> sending_;                     // sends that wait for an answer
+  TransferTable<Receive> receiving_;                // receives whose data the sender pushes
+  std::vector<Channel*> channels_;                  // by context number; null: not open
+  std::vector<std::unique_ptr<Unexpected>> early_;  // messages for channels that are not open yet
+  std::vector<std::unique_ptr<Unexpected>> spare_;  // unused objects for new_unexpected(); at most kMostSpare
   std::vector<Stalled*> stalled_;                   // in the order of posting
-  std::atomic<bool> stalling_{false};               // whether there are any, losses or a halt; read without the lock
-  std::mutex losses_mutex_;                         // of lost_, and of stalling_ becoming false
-  std::vector<Peer*> lost_;                         // by other VCIs
+  std::atomic<bool> stalling_{false};               // stalled_ or lost_ is not empty, or halt_ is set; see stalling()
+  std::mutex losses_mutex_;                         // guards lost_, and every change of stalling_ to false
+  std::vector<Peer*> lost_;                         // reported by lost_elsewhere() and not handled yet
   std::atomic<std::uint32_t> failures_{0};
-  Vcis* vcis_ = nullptr;  // null: this is the only one
+  Vcis* vcis_ = nullptr;  // null: this is the only VCI of the process
   unsigned vci_ = 0;
   IdleObserver* idle_observer_ = nullptr;
-  std::atomic<std::uint64_t> idle_waits_{0};
-  std::uint64_t fetching_ = 0;    // fetches in flight
-  std::uint64_t rendezvous_ = 0;  // received ever
-  std::uint64_t pass_ = 0;
+  std::atomic<std::uint64_t> idle_waits_{0};  // the latest number of a wait for the idle observer
+  std::uint64_t fetching_ = 0;                // gets in flight
+  std::uint64_t rendezvous_ = 0;              // rendezvous that this process has begun to receive, ever
+  std::uint64_t pass_ = 0;                    // calls of resume_stalled()
   std::atomic<Halt*> halt_{nullptr};
 };
 

@@ -70,7 +70,7 @@ void Fetch::end() noexcept {
   engine_.fetches_.give_back(*this);
 }
 
-/// What a get cannot do, the sender still can.
+/// A get has failed.  If the sender lives, it pushes the whole message instead.
 void Fetch::give_up() noexcept {
   Receive& receive = *receive_;
   if (from_->dead()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers send: each message is checked before anything is done with it; one that makes no sense is refused aloud.
+// The handlers of all messages of peers.  Each message is checked before it has an effect; an invalid one is dropped
+// and logged as an error.
 #include <algorithm>
 
 #include "mpi_shim/p2p/engine.hpp"
@@ -8,7 +9,7 @@
 namespace mpi_shim::p2p {
 
 bool Engine::belongs(Channel& channel, int source, am::Endpoint& from) noexcept {
-  const auto rank = static_cast<std::uint32_t>(source);  // a negative one is larger than any
+  const auto rank = static_cast<std::uint32_t>(source);  // a negative one becomes larger than any rank
   return rank < channel.peers.size() && recognise(*channel.peers[rank], from);
 }
 
@@ -18,7 +19,7 @@ bool Engine::recognise(Peer& peer, am::Endpoint& from) noexcept {
   return from.upper == &peer;
 }
 
-/// What most messages are: eager, and awaited.
+/// The fast path for eager messages with a posted receive; on_first_message() handles all others.
 void Engine::on_eager(btl::Delivery& delivery) noexcept {
   wire::MatchHeader header;
   if (read_object(delivery.data, header)) [[likely]] {
@@ -41,7 +42,7 @@ void Engine::on_first_message(btl::Delivery& delivery) noexcept {
   const wire::MatchHeader& header = message.match;
   Channel* channel = open_channel_of(header.context);
   if (channel == nullptr) [[unlikely]] {
-    // The sender has finished creating a communicator that we are still creating.
+    // The sender has already created a communicator that this process is still creating.
     early_.push_back(std::make_unique<Unexpected>(message));
     return;
   }
@@ -54,7 +55,8 @@ void Engine::on_first_message(btl::Delivery& delivery) noexcept {
   channel->matcher.add(new_unexpected(message));  // the matcher's until adopt()
 }
 
-/// Reads a message about one of our sends, which awaits it, to its sender; null: it has been refused.
+/// Reads an answer into `message` and returns its Send, which waits for this kind of answer (`awaits`) from this peer.
+/// Null: the answer was invalid and is dropped.
 template <class Message>
 Send* Engine::find_send(const btl::Delivery& delivery, Message& message,
                         bool (Send::*awaits)() const noexcept) noexcept {
@@ -84,7 +86,7 @@ void Engine::on_cancel(btl::Delivery& delivery) noexcept {
     channel->matcher.for_each_unexpected([&](match::Unexpected& queued) {
       if (!is_it(static_cast<Unexpected&>(queued).message)) return;
       found = channel->matcher.remove(queued);
-      adopt(&queued);  // and lets it go
+      adopt(&queued);  // and destroys it
     });
   } else if (const auto early =
                  std::find_if(early_.begin(), early_.end(), [&](const auto& queued) { return is_it(queued->message); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/peer.hpp — one process as the protocols see it: its endpoint, once there is one, and what holds it up.
-// Owned by the PeerTable; its address is stable.  Threads: under the Context's lock.
+// mpi_shim/p2p/peer.hpp — the protocol state of one process of the job in one VCI: its endpoint, its eager limits, its
+// unexpected-message credit.  Owned by the Vci; its address is stable.  Threads: under the Context's lock.
 #pragma once
 #include <cstdint>
 
@@ -12,25 +12,25 @@ namespace mpi_shim::p2p {
 struct Peer {
   int process = 0;                   ///< number of the process in the job
   am::Endpoint* endpoint = nullptr;  ///< null until the first message to or from it
-  /// Messages of fewer bytes may go out at once as one active message.  0 before the connection and while earlier
-  /// messages wait, so that the fast path needs one comparison.
+  /// The fast path (Engine::send_at_once) sends messages of fewer bytes.  0: no connection, or earlier messages wait
+  /// for the transport; so the fast path needs one comparison.
   std::uint64_t eager_below = 0;
-  std::uint64_t eager_below_when_free = 0;  ///< what eager_below returns to
-  /// The same while offers to it wait to be fetched: in a stream what counts is how many are done in a time, and there
-  /// one copy more costs less than an offer and its answers.
+  std::uint64_t eager_below_when_free = 0;  ///< value of eager_below while no earlier message waits
+  /// The limit of a Send while `offered` is not 0.  It is higher: in a stream of messages throughput counts, and one
+  /// more copy costs less than an offer and its answers.
   std::uint64_t eager_below_in_stream = 0;
-  std::uint32_t offered = 0;       ///< sends whose data it has been offered and not fetched yet
-  std::uint32_t waiting = 0;       ///< first messages that the transport could not take yet
-  std::uint64_t full_in_pass = 0;  ///< the last progress pass in which the transport was full
+  std::uint32_t offered = 0;       ///< sends to the peer by rendezvous that are offered and not done
+  std::uint32_t waiting = 0;       ///< first messages to the peer that wait for the transport
+  std::uint64_t full_in_pass = 0;  ///< the last Engine::pass_ in which the transport to the peer was full
   bool failed = false;
 
-  // Credit (credit.cpp): messages that may have to wait at their target take from it until they are received
-  // there; without it a sender offers its data instead of sending it.
-  std::uint64_t sent = 0;       ///< taken for eager messages to it, ever
-  std::uint64_t may_send = 0;   ///< what `sent` must not exceed
-  std::uint64_t received = 0;   ///< the same for eager messages from it that left our memory
-  std::uint64_t announced = 0;  ///< how much of that it knows of
-  /// What one eager message takes: its bytes and the memory that remembers it.
+  // Unexpected-message credit (credit.cpp), as sums of cost() since the connection.  An eager message consumes credit
+  // until the target has received it; without credit the sender uses a rendezvous.
+  std::uint64_t sent = 0;       ///< of eager messages to the peer
+  std::uint64_t may_send = 0;   ///< the limit of `sent`
+  std::uint64_t received = 0;   ///< of eager messages from the peer that a receive has taken
+  std::uint64_t announced = 0;  ///< the value of `received` that this process last sent to the peer
+  /// The credit that one eager message consumes, in bytes: its data and the memory of its record.
   static constexpr std::uint64_t cost(std::uint64_t bytes) noexcept { return bytes + 256; }
 };
 

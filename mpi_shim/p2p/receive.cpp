@@ -35,7 +35,7 @@ void Receive::begin_receiving() noexcept {
   }
   if (channel_->gives_up(wanted.tag) || engine_.no_sender_left(*channel_, wanted.source)) [[unlikely]] {
     channel_->matcher.cancel(*this);
-    end(MPI_ERR_PROC_ABORTED);  // what it had sent has been received; nothing more will come
+    end(MPI_ERR_PROC_ABORTED);  // all messages it had sent are received
   }
 }
 
@@ -53,7 +53,7 @@ bool Receive::withdraw() noexcept {
   return true;
 }
 
-/// The sender of the message, and how much of it fits.
+/// Sets the outcome from the matched message, and wanted_ to the bytes that fit the buffer.
 void Receive::accept_size(int source, int tag, std::uint64_t size) noexcept {
   outcome_.source = source;
   outcome_.tag = tag;
@@ -63,7 +63,7 @@ void Receive::accept_size(int source, int tag, std::uint64_t size) noexcept {
     outcome_.error = MPI_ERR_TRUNCATE;
 }
 
-/// As accept(), for the most common kind.
+/// As accept(), for eager messages.
 void Receive::accept_eager(int source, int tag, ByteSpan data) noexcept {
   accept_size(source, tag, data.size());
   accept_data(data);
@@ -100,7 +100,7 @@ void Receive::begin_rendezvous(const Incoming& message) noexcept {
 }
 
 void Receive::ask_for_data(std::uint64_t send_id) noexcept {
-  // Of an offer that came before its sender died: nothing tells of that death again.
+  // The sender of this offer has already failed; peer_failed() does not run again to end this receive.
   if (wanted_ != 0 && from_->dead()) [[unlikely]]
     return end(MPI_ERR_PROC_ABORTED);
   received_ = 0;
@@ -123,7 +123,6 @@ bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
   return true;
 }
 
-/// All has come.
 void Receive::end_of_data() noexcept {
   if (buffer_.contiguous() == nullptr) check_copy(cursor_.failure());
   end(outcome_.error);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/receive.hpp — a receive: waits in its channel's queue, takes one message, and, for a rendezvous, its
-// data. Also the message that came before its receive was posted. Owned by the Engine's pool.  Threads: under the
-// Context's lock.
+// mpi_shim/p2p/receive.hpp — a receive request, and the unexpected message.
+// Life: posted in its channel's matcher -> matched with a message -> for a rendezvous, fetches its data (Fetch) or has
+// them pushed -> done.
+// Owned by the Engine's pool; borrows the channel and the buffer.  Threads: under the Context's lock.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,18 +18,18 @@ namespace mpi_shim::p2p {
 
 class Engine;
 
-/// An unexpected message, with a copy of its bytes.
+/// An unexpected message, with a copy of its payload.
 struct Unexpected final : match::Unexpected {
   explicit Unexpected(const Incoming& incoming) { assign(incoming); }
   Unexpected(const Unexpected&) = delete;
   Unexpected& operator=(const Unexpected&) = delete;
 
-  /// Becomes another message; it must not be queued.
+  /// Replaces the message by a copy of `incoming`.  Requires: it is not queued.
   void assign(const Incoming& incoming);
-  /// Whether it holds memory besides its own.
+  /// Whether the payload is in a separate allocation.
   [[nodiscard]] bool is_large() const noexcept { return large_ != nullptr; }
 
-  Incoming message;  ///< its payload lies in `small` or `large`
+  Incoming message;  ///< its payload points into small_ or large_
 
  private:
   std::array<std::byte, 64> small_;
@@ -39,10 +40,10 @@ class Receive final : public Request, private match::PostedRecv {
  public:
   explicit Receive(Engine& engine) noexcept : Request(kActions, &engine), engine_(engine) {}
 
-  /// Starts with a message that matching has given out already (MPI_Mrecv).
+  /// Starts with a message that Engine::take() has already matched (MPI_Mrecv).
   void start_matched(std::unique_ptr<Unexpected> message) noexcept;
 
-  /// The sender of the message of a request, if it is a receive that names a connected process; else null.
+  /// The endpoint of the source of `request`.  Null: it is no receive, its source is a wildcard, or not connected.
   static am::Endpoint* sender_of(const Request& request) noexcept {
     return request.has_actions(kActions) ? static_cast<const Receive&>(request).sender() : nullptr;
   }
@@ -58,15 +59,15 @@ class Receive final : public Request, private match::PostedRecv {
   [[nodiscard]] am::Endpoint* sender() const noexcept {
     return wanted.source < 0 ? nullptr : channel_->peers[static_cast<std::size_t>(wanted.source)]->endpoint;
   }
-  /// Takes the data of a matched message, at once or by a rendezvous.
+  /// Receives the matched message: copies its data and ends, or starts the rendezvous.
   void accept(const Incoming& message) noexcept;
   void accept_eager(int source, int tag, ByteSpan data) noexcept;
   void accept_size(int source, int tag, std::uint64_t size) noexcept;
   void accept_data(ByteSpan data) noexcept;
   void begin_rendezvous(const Incoming& message) noexcept;
-  /// Has the sender push the data.
+  /// Sends ClearToSend, upon which the sender pushes the data.
   void ask_for_data(std::uint64_t send_id) noexcept;
-  /// A piece of pushed data; false when it does not belong where the peer says.
+  /// Takes a piece of pushed data.  False: its offset or size does not follow the data received so far.
   bool on_data(const wire::DataHeader& header, ByteSpan data) noexcept;
   void end_of_data() noexcept;
   void end(int error_class) noexcept;
@@ -74,12 +75,12 @@ class Receive final : public Request, private match::PostedRecv {
   Engine& engine_;
   Channel* channel_ = nullptr;
   Buffer buffer_;
-  datatype::DatatypeRef type_;    // keeps a derived type of the buffer
+  datatype::DatatypeRef type_;    // a reference to the buffer's type if it is derived
   am::Endpoint* from_ = nullptr;  // the sender, once matched
-  std::uint64_t id_ = 0;          // in Engine::receiving_; 0: none
-  std::uint64_t wanted_ = 0;      // bytes of the message that go into the buffer
-  std::uint64_t received_ = 0;
-  datatype::Cursor cursor_;  // where unpacking stands
+  std::uint64_t id_ = 0;          // number in Engine::receiving_; 0: none
+  std::uint64_t wanted_ = 0;      // bytes of the message that fit the buffer
+  std::uint64_t received_ = 0;    // bytes of pushed data so far
+  datatype::Cursor cursor_;       // the position of unpacking in a non-contiguous buffer
 };
 
 }  // namespace mpi_shim::p2p

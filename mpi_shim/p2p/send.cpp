@@ -28,7 +28,7 @@ void Send::begin_sending() noexcept {
   if (given_up()) [[unlikely]]
     return end(MPI_ERR_PROC_ABORTED);
   if (const int error = engine_.reach(*peer_); error != MPI_SUCCESS) return end(error);
-  // Earlier messages to this peer wait for the transport: this one must not overtake them.
+  // While earlier messages to this peer wait for the transport, this one must not overtake them.
   if (peer_->waiting == 0) {
     const Post post = post_first_message();
     if (post == Post::failed) return end(why_failed());
@@ -46,7 +46,7 @@ bool Send::withdraw() noexcept {
   const am::Lock::Guard guard{engine_.lock_};
   if (done() || step_ == Step::push) return false;
   if (step_ == Step::answer) {
-    // The receiver alone knows whether the message was matched; only if it was not does it answer.
+    // Only the receiver knows whether the message was matched.  It answers Cancelled only if it was not.
     cancelling_ = true;
     engine_.send_control(*peer_->endpoint, wire::kCancel, wire::Cancel{id_, channel_->context, 0});
     return false;
@@ -57,7 +57,7 @@ bool Send::withdraw() noexcept {
   return true;
 }
 
-/// How a send ends whose first message is its last.
+/// The error class of a send that ends with its first message.
 int Send::first_outcome() const noexcept {
   switch (mode_) {
     case Mode::failed: return MPI_ERR_OTHER;
@@ -66,7 +66,7 @@ int Send::first_outcome() const noexcept {
   }
 }
 
-/// What stands in place of a message is sent all the same.
+/// Whether the channel has given up this operation.  Failure messages (Mode::failed, aborted) are still sent.
 bool Send::given_up() const noexcept { return mode_ == Mode::standard && channel_->gives_up(tag_); }
 
 void Send::on_cancelled() noexcept {
@@ -77,7 +77,7 @@ void Send::on_cancelled() noexcept {
 
 bool Send::try_again() noexcept {
   if (step_ == Step::push) return push();
-  if (peer_->full_in_pass == engine_.pass_) return false;  // an earlier one did not go either
+  if (peer_->full_in_pass == engine_.pass_) return false;  // full for an earlier send to this peer in the same pass
   const Post post = given_up() ? Post::failed : post_first_message();
   if (post == Post::again) {
     peer_->full_in_pass = engine_.pass_;
@@ -137,7 +137,7 @@ Post Send::post_eager(am::Endpoint& endpoint) noexcept {
   return post_packed(endpoint, wire::kEager, bytes_of(header));
 }
 
-/// Header and the whole message as one active message, packed straight into the transport's buffer if need be.
+/// Sends header and data as one active message.  Data that are not contiguous are packed into a fragment.
 Post Send::post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept {
   const std::uint64_t bytes = buffer_.bytes();
   if (buffer_.contiguous() != nullptr) return endpoint.send_inline(tag, header, {buffer_.contiguous(), bytes});
@@ -149,13 +149,13 @@ Post Send::post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcep
   return endpoint.send(fragment, tag);
 }
 
-/// The offer of a rendezvous; with the memory's handle when the receiver can fetch without our help.
+/// Sends the offer of a rendezvous, with a memory handle if the receiver can fetch the data without help of the sender.
 Post Send::post_offer(am::Endpoint& endpoint) noexcept {
   std::array<std::byte, sizeof(wire::RendezvousHeader) + MemoryHandle::kMaxSize> bytes;
   std::size_t size = sizeof(wire::RendezvousHeader);
   wire::RendezvousHeader header{match_header(), 0, id_, buffer_.bytes(), 0};
-  // A small message, which waits for credit only, is not worth a registration.
-  // Of GPU memory only where it goes from device to device: else pushing it through host memory is as good.
+  // A small message, which is offered for lack of credit only, is not worth a registration.
+  // GPU memory is registered only if the transfer does not pass through host memory; otherwise a push costs the same.
   const bool large = buffer_.bytes() >= peer_->eager_below_when_free &&
                      (opal::gpu::is_host(buffer_.contiguous()) || endpoint.gpu_direct());
   if (large && buffer_.contiguous() != nullptr && endpoint.one_sided()) {
@@ -167,7 +167,7 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
       size += handle.size();
       header.address = reinterpret_cast<std::uint64_t>(buffer_.contiguous());
     } else {
-      // Not being able to expose memory only means that the data have to be pushed.
+      // Not an error: the receiver asks for a push.
       log::debug("mpi", "rendezvous without fetching: {}", to_string(memory.error()));
     }
   }
@@ -211,7 +211,7 @@ bool Send::push() noexcept {
     if (buffer_.contiguous() != nullptr) {
       opal::copy_bytes(fragment.data().data() + sizeof header, buffer_.contiguous() + pushed_, piece);
     } else {
-      cursor_.seek(static_cast<std::int64_t>(pushed_));  // it is further when a packed fragment did not go
+      cursor_.seek(static_cast<std::int64_t>(pushed_));  // the cursor is ahead if the last packed fragment was not sent
       cursor_.pack(fragment.data().subspan(sizeof header, piece));
       check_copy(cursor_.failure());
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/send.hpp — a send that could not be done at once, or that the program wants to wait for.
-// Life: first message out (eager data, or the offer of a rendezvous) -> for synchronous and rendezvous sends an answer
-// (Matched, ClearToSend + pushing, Finished) -> done.  Owned by the Engine's pool.  Threads: under the Context's lock.
+// mpi_shim/p2p/send.hpp — a send request, for every send that Engine::send_at_once() does not complete.
+// Life: first message (eager data, or the offer of a rendezvous) -> synchronous and rendezvous sends wait for an answer
+// (Matched; Finished; or ClearToSend, then they push the data) -> done.
+// Owned by the Engine's pool; borrows channel, peer and buffer.  Threads: under the Context's lock.
 #pragma once
 #include <cstdint>
 
@@ -21,8 +22,8 @@ class Engine;
 enum class Mode : std::uint8_t {
   standard,
   synchronous,
-  failed,   ///< no message, but in its place: the sender's collective failed; its receive ends with MPI_ERR_OTHER
-  aborted,  ///< the same because of a dead process: with MPI_ERR_PROC_ABORTED
+  failed,   ///< sends kFailure instead of a message of a failed collective; the receive ends with MPI_ERR_OTHER
+  aborted,  ///< as failed, because of a dead process; the receive ends with MPI_ERR_PROC_ABORTED
 };
 
 class Send final : public Request, private Stalled {
@@ -36,24 +37,26 @@ class Send final : public Request, private Stalled {
 
   void begin_sending() noexcept;
   void put_away() noexcept;
-  /// Ends a send that has not gone out; asks the receiver to forget one that waits for its receive.
+  /// The cancel action.  True: the first message was not sent yet, and the send is done.  False: too late, or it has
+  /// sent Cancel to the receiver; then on_cancelled() or the normal answer ends the send.
   bool withdraw() noexcept;
+  /// The resume function of Stalled.
   bool try_again() noexcept;
   Post post_first_message() noexcept;
   Post post_message(am::Endpoint& endpoint) noexcept;
-  void set_offered(bool offered) noexcept;  // counted at the peer
+  void set_offered(bool offered) noexcept;  // also counts in Peer::offered
   Post post_eager(am::Endpoint& endpoint) noexcept;
   Post post_offer(am::Endpoint& endpoint) noexcept;
   Post post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept;
   [[nodiscard]] int first_outcome() const noexcept;
   [[nodiscard]] int why_failed() noexcept;
-  /// Sends as much of the data as the transport takes; false: there is more.
+  /// Sends data until all are sent (then the send is done), the send has failed, or the transport is full (false).
   bool push() noexcept;
   void on_clear_to_send(const wire::ClearToSend& message) noexcept;
   [[nodiscard]] bool given_up() const noexcept;
   void on_cancelled() noexcept;
   void end(int error_class) noexcept;
-  // Whether the receiver may answer now, and how: what a peer names is only its word.
+  // Whether the send waits for this answer.  A peer may send any answer at any time, so the handlers check.
   [[nodiscard]] bool awaits_match() const noexcept { return step_ == Step::answer && !offered_; }
   [[nodiscard]] bool awaits_fetch() const noexcept { return step_ == Step::answer && offered_; }
   [[nodiscard]] bool awaits_cancelled() const noexcept { return step_ == Step::answer && cancelling_; }
@@ -65,18 +68,18 @@ class Send final : public Request, private Stalled {
   Channel* channel_ = nullptr;
   Peer* peer_ = nullptr;
   Buffer buffer_;
-  datatype::DatatypeRef type_;  // keeps a derived type of the buffer
+  datatype::DatatypeRef type_;  // a reference to the buffer's type if it is derived
   int tag_ = 0;
   Mode mode_ = Mode::standard;
   Step step_ = Step::first_message;
-  bool offered_ = false;
-  bool cancelling_ = false;   // the receiver has been asked to forget it
-  std::uint64_t id_ = 0;      // in Engine::sending_; 0: none
-  am::ExposedMemory memory_;  // what the receiver fetches from
-  datatype::Cursor cursor_;   // where pushing a non-contiguous buffer stands
-  std::uint64_t receive_id_ = 0;
-  std::uint64_t pushed_ = 0;
-  std::uint64_t wanted_ = 0;
+  bool offered_ = false;          // the first message was the offer of a rendezvous
+  bool cancelling_ = false;       // Cancel was sent to the receiver
+  std::uint64_t id_ = 0;          // number in Engine::sending_; 0: none
+  am::ExposedMemory memory_;      // the registration that the receiver fetches from
+  datatype::Cursor cursor_;       // the position of pushing in a non-contiguous buffer
+  std::uint64_t receive_id_ = 0;  // the receiver's number of its Receive, from ClearToSend
+  std::uint64_t pushed_ = 0;      // bytes sent by push()
+  std::uint64_t wanted_ = 0;      // bytes that push() sends in all
 };
 
 }  // namespace mpi_shim::p2p

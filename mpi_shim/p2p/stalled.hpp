@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/stalled.hpp — something the transport could not take now, to be tried again from progress.
-// A base of what may stall; not polymorphic, so that objects behind handles can have it.
+// mpi_shim/p2p/stalled.hpp — an operation that the transport could not take; the Engine retries it from progress
+// (Engine::wait_for_transport).  A base class with a function pointer: objects behind handles must have no vtable.
+// Threads: under the Context's lock.
 #pragma once
 
 namespace mpi_shim::p2p {
 
 struct Stalled {
-  /// Tries again.  False: it still does not go, keep it.
+  /// Retries.  False: the transport is still full; retry in the next round.  True: it has left the list.
   bool (*resume)(Stalled& self) noexcept;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/transfer_table.hpp — the numbers by which a peer names our transfers.  A number that is not in use, or
-// not any more, is simply not found: bytes from a peer never become pointers.  Threads: under the Context's lock.
+// mpi_shim/p2p/transfer_table.hpp — numbers for transfers of this process, which it sends to peers.  Peers return them
+// in answers, and find() checks them, so bytes from a peer never become pointers.  A number is a slot index and a
+// generation: find() does not find a removed transfer.  Borrows the transfers.  Threads: under the Context's lock.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,7 +11,7 @@ namespace mpi_shim::p2p {
 template <class T>
 class TransferTable {
  public:
-  /// A new number for `transfer`; valid until remove().
+  /// A new number for `transfer`, not 0; valid until remove().
   std::uint64_t add(T& transfer) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(slots_.size()));
@@ -41,7 +42,7 @@ class TransferTable {
 
   [[nodiscard]] bool empty() const noexcept { return free_.size() == slots_.size(); }
 
-  /// Calls `visit(T&)` for every transfer; it may remove the one it is given.
+  /// Calls `visit(T&)` for every transfer; visit may remove the transfer that it is called for.
   template <class Visit>
   void for_each(Visit&& visit) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -52,7 +53,7 @@ class TransferTable {
  private:
   struct Slot {
     T* transfer = nullptr;
-    std::uint32_t generation = 1;  // so that 0 is never a number
+    std::uint32_t generation = 1;  // grows with each remove(); not 0, so that no number is 0
   };
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;

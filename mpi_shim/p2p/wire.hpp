@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/wire.hpp — every byte that two MPI processes exchange for point-to-point messages.
-// The kind of a message is its active-message tag, so that the smallest one carries nothing but what matching needs.
-// Same-architecture peers only: fields are in host order.  Ids name a transfer of the process that made the id; they
-// are looked up, never turned into pointers.
+// mpi_shim/p2p/wire.hpp — the wire format of point-to-point messages.
+// The active-message tag is the kind of a message, so an eager message carries only what matching needs.
+// Fields are in host byte order: peers have the same architecture.  send_id and receive_id name a transfer of the
+// process that made the id (TransferTable); the peer returns them in its answers.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,29 +23,29 @@ inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data
 inline constexpr Tag kFinished = kMatched + 2;     ///< Answer: the receiver has fetched the data itself
 inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: eager messages have been received
 
-inline constexpr Tag kCancel = kMpiTags.first + 4;  ///< Cancel: forget this send's message unless it was matched
-inline constexpr Tag kCancelled = kMatched + 5;     ///< Answer: it is forgotten; otherwise the send goes on as usual
+inline constexpr Tag kCancel = kMpiTags.first + 4;  ///< Cancel: drop this send's message unless it was matched
+inline constexpr Tag kCancelled = kMatched + 5;     ///< Answer: the message is dropped.  None if it was matched before
 
 inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (process/deadlock.cpp)
 
-inline constexpr Tag kFailure = kMpiTags.first + 6;  ///< MatchHeader, Failure: in place of a message
+inline constexpr Tag kFailure = kMpiTags.first + 6;  ///< MatchHeader, Failure: instead of a message; ends its receive
 
-inline constexpr Tag kWake = kMatched + 4;  ///< nothing: what the receiver sleeps for has happened in shared memory
+inline constexpr Tag kWake = kMatched + 4;  ///< no data: wakes a receiver that sleeps for an event in shared memory
 
 /// What matching uses.
 struct MatchHeader {
-  std::uint32_t context;  ///< which communicator, and which traffic of it
-  std::int32_t source;    ///< sender's rank there
+  std::uint32_t context;  ///< Channel::context
+  std::int32_t source;    ///< the sender's rank in that channel
   std::int32_t tag;
 };
-/// Why there is no message.
+/// Why the sender sends no message.
 struct Failure {
   std::uint32_t error;  ///< MPI_ERR_PROC_ABORTED; anything else counts as MPI_ERR_OTHER
 };
 static_assert(sizeof(MatchHeader) == 12, "an 8-byte MPI_Send is 20 bytes on the wire");
 
-/// Stored by the two moves with which 12 bytes are copied (copy.hpp): a load that needs what two stores have just
-/// written waits until both have left the core, twenty cycles of a short message.
+/// Makes a header by one 8-byte and one 4-byte store.  copy.hpp copies its 12 bytes with loads of the same widths: a
+/// load that spans two recent stores cannot be forwarded from the store buffer and takes some 20 cycles more.
 inline MatchHeader match_header(std::uint32_t context, int source, int tag) noexcept {
   const std::uint64_t first = context | std::uint64_t{static_cast<std::uint32_t>(source)} << 32;
   MatchHeader header;
@@ -67,11 +67,11 @@ struct RendezvousHeader {
   std::uint32_t reserved;
   std::uint64_t send_id;
   std::uint64_t size;     ///< bytes of the whole message
-  std::uint64_t address;  ///< of the message in the sender's memory, if a handle follows
+  std::uint64_t address;  ///< of the message in the sender's memory if a memory handle follows; else 0
 };
 static_assert(sizeof(RendezvousHeader) == 40 && offsetof(RendezvousHeader, size) == 24, "layout v1");
 
-/// Matched, Cancelled, Finished.
+/// The data of kMatched, kCancelled and kFinished.
 struct Answer {
   std::uint64_t send_id;
 };
@@ -85,16 +85,16 @@ struct Cancel {
 struct ClearToSend {
   std::uint64_t send_id;
   std::uint64_t receive_id;
-  std::uint64_t size;  ///< bytes wanted: less than the message when the receive is shorter
+  std::uint64_t size;  ///< bytes to push: less than the message if the receive buffer is shorter
 };
 
 struct DataHeader {
   std::uint64_t receive_id;
-  std::uint64_t offset;  ///< of these bytes in the message; pieces come in order
+  std::uint64_t offset;  ///< of this piece in the message; pieces are sent in order
 };
 
 struct Credit {
-  std::uint64_t received;  ///< in Peer::cost(), of all eager messages of this sender so far
+  std::uint64_t received;  ///< the sum of Peer::cost() of all eager messages received from this sender (Peer::received)
 };
 
 static_assert(std::has_unique_object_representations_v<MatchHeader> &&

@@ -8,9 +8,9 @@
 namespace mpi_shim {
 namespace {
 
-// Between two polls while other ranks still compute: what they send then waits at most as long.
+// Sleep between two polls while other ranks still send; their messages wait at most this long.
 constexpr std::chrono::milliseconds kBetweenPolls{1};
-constexpr int kMostRounds = 64;  // of progress before the next request is looked for
+constexpr int kMostRounds = 64;  // rounds of progress of one VCI per poll
 
 }  // namespace
 
@@ -20,7 +20,7 @@ Checkpoint::Checkpoint(runtime::Client& client, const Vci::All& vcis) : client_(
 
 Checkpoint::~Checkpoint() {
   client_.on_checkpoint({});
-  for (const auto& vci : vcis_) vci->engine().halt(nullptr);  // a request may have come that no thread has seen
+  for (const auto& vci : vcis_) vci->engine().halt(nullptr);  // a late request may have set it
 }
 
 void Checkpoint::ask(const Step& step) noexcept {
@@ -47,7 +47,6 @@ void Checkpoint::wait() noexcept {
   changed_.notify_all();
 }
 
-/// Returns when something else is asked for.
 void Checkpoint::carry_out(const Step& step, std::unique_lock<std::mutex>& lock) noexcept {
   const auto is_over = [this, request = requests_] { return requests_ != request; };
   bool answered = false;
@@ -62,7 +61,7 @@ void Checkpoint::carry_out(const Step& step, std::unique_lock<std::mutex>& lock)
     lock.lock();
     if (answered && step.kind == Step::Kind::checkpoint) {
       changed_.wait(lock, is_over);
-    } else {  // other ranks may still need this one's progress
+    } else {  // poll again: other ranks may still need progress of this one
       changed_.wait_for(lock, kBetweenPolls, is_over);
     }
   }
@@ -80,7 +79,7 @@ void Checkpoint::resume() noexcept {
   round_ = 0;
 }
 
-/// Whether nothing is in flight.
+/// Progresses all VCIs.  Returns whether nothing is in flight.
 bool Checkpoint::drain() noexcept {
   bool quiet = true;
   for (const auto& vci : vcis_) {
@@ -92,7 +91,8 @@ bool Checkpoint::drain() noexcept {
   return quiet;
 }
 
-/// What a send has exposed to a receiver that has yet to be posted stays registered, as a window's memory does: `busy`.
+/// Empties the registration caches.  `busy` is no error here: the memory of offers without a receive, and of windows,
+/// stays registered.
 Result<void> Checkpoint::empty_caches() noexcept {
   Result<void> all;
   for (const auto& vci : vcis_) {

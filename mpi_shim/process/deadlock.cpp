@@ -13,16 +13,16 @@
 namespace mpi_shim {
 namespace {
 
-constexpr std::size_t kMostNamed = 4;      // operations that a rank names
-constexpr std::size_t kMostWaitedFor = 8;  // ranks that it names
-constexpr std::size_t kMostText = 600;
+constexpr std::size_t kMostNamed = 4;      // operations in the text of a report
+constexpr std::size_t kMostWaitedFor = 8;  // ranks in a report
+constexpr std::size_t kMostText = 600;     // bytes of the text
 
-/// What a rank that waits tells rank 0; its text follows.
+/// The header of a report to rank 0 (wire::kWaiting); the text follows.
 struct Report {
   std::int32_t rank;
   std::int32_t reserved;
-  std::uint64_t state;                                 ///< changes whenever anything of the rank's messages does
-  std::array<std::int32_t, kMostWaitedFor> waits_for;  ///< ranks, -1 for none
+  std::uint64_t state;                                 ///< changes with the rank's operations and messages
+  std::array<std::int32_t, kMostWaitedFor> waits_for;  ///< ranks; -1: unused
 };
 static_assert(std::has_unique_object_representations_v<Report>, "goes out as bytes");
 
@@ -61,7 +61,7 @@ void DeadlockDetector::on_idle(std::uint64_t wait, const char* what) noexcept {
   {
     const am::Lock::Guard guard{vcis_.lock()};
     const Clock::time_point now = Clock::now();
-    if (now - told_ < period) return;  // several threads wait, or back-pressure calls it often
+    if (now - told_ < period) return;  // several threads wait, or stalled operations cause more calls
     told_ = now;
   }
   std::uint64_t state = mixed(0, wait);
@@ -95,7 +95,7 @@ void DeadlockDetector::on_idle(std::uint64_t wait, const char* what) noexcept {
   p2p::Peer& first = *processes_.front();
   const am::Lock::Guard guard{vcis_.engine(0).lock()};
   if (vcis_.engine(0).reach(first) != MPI_SUCCESS) return;
-  // Rank 0 may be busy for hours: what does not go at once is said again next time.
+  // Not queued, since rank 0 may be busy for hours: a report that is not sent now is repeated after the next period.
   (void)first.endpoint->send_inline(p2p::wire::kWaiting, bytes_of(report), ByteSpan{std::as_bytes(std::span{text})});
 }
 
@@ -103,7 +103,7 @@ void DeadlockDetector::on_report(btl::Delivery& delivery) noexcept {
   Report report{};
   if (rank_ != 0 || !read_object(delivery.data, report)) return;
   const auto from = static_cast<std::size_t>(report.rank);
-  // It may be the first that ever came from there.
+  // recognise(): it may be the first message from this rank.
   if (from >= processes_.size() || !vcis_.engine(0).recognise(*processes_[from], am::sender(delivery))) return;
   const ByteSpan text = delivery.data.subspan(sizeof report);
   std::vector<int> waits_for;
@@ -141,14 +141,14 @@ void DeadlockDetector::report_if_all_wait() {
   std::fputs(text.c_str(), stderr);
 }
 
-/// ": rank 0 -> 2 -> 0", or nothing when no rank waits for itself by way of others.
+/// ": rank 0 -> 2 -> 0", a cycle of the first ranks that each rank waits for; empty: there is none.
 std::string DeadlockDetector::cycle() const {
   const auto next = [&](std::size_t rank) {
     const std::vector<int>& waits_for = reports_[rank].waits_for;
     return waits_for.empty() ? reports_.size() : static_cast<std::size_t>(waits_for.front());
   };
   for (std::size_t start = 0; start < reports_.size(); ++start) {
-    // A walk of as many steps as there are ranks ends in a circle, unless it stops before.
+    // A walk of as many steps as there are ranks ends within a cycle, unless it reaches a rank that waits for none.
     std::size_t at = start;
     for (std::size_t step = 0; step < reports_.size() && at < reports_.size(); ++step) at = next(at);
     if (at == reports_.size()) continue;

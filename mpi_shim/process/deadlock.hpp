@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/process/deadlock.hpp — reports on stderr that all ranks of a job wait for each other, and for which ranks
-// each waits. A rank that has stood in one wait for a period tells rank 0 what it waits for, again each period.  Once
-// every rank, rank 0 among them, has said the same twice, nothing can come any more: a message in flight would have to
-// take longer than a period.  A hint and no proof: a thread outside of MPI could still act, which cannot be seen here,
-// so the job goes on.  Costs nothing unless it is asked for: waits check after a period of sleep only. Owned by the
-// process.  Threads: its own state under Vcis::lock(), taken here.
+// mpi_shim/process/deadlock.hpp — the deadlock detector: reports on stderr that all ranks of a job wait, and for what.
+// A rank that stays in one wait for a period sends rank 0 a report of what it waits for, and again after each period.
+// When every rank, rank 0 included, has sent the same report twice in a row, rank 0 prints: a message in flight would
+// have taken longer than a period.  It is no proof, since a thread outside of MPI may still act; so the job continues.
+// Exists only if mpi_deadlock_report is set; otherwise waits have no idle observer.
+// Owned by the Process; borrows Vcis and peers.  Threads: any; takes Vcis::lock() for its own state.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -19,10 +19,11 @@ namespace mpi_shim {
 
 class DeadlockDetector final : private p2p::IdleObserver {
  public:
-  /// What a channel is called in the report: "MPI_COMM_WORLD", "a collective on ...".
+  /// Describes a channel for the report: "MPI_COMM_WORLD", "a collective function of ...".  Called with a VCI's lock.
   using Namer = std::function<std::string(const p2p::Channel&)>;
 
-  /// `processes`: all processes by rank, on the first VCI.  Errors: limit_reached (the tag is taken).
+  /// `processes`: the peers of the first VCI by rank of MPI_COMM_WORLD.  Requires: no other thread is inside MPI yet.
+  /// Errors: limit_reached (the tag has a handler).
   static Result<std::unique_ptr<DeadlockDetector>> start(p2p::Vcis& vcis, std::vector<p2p::Peer*> processes, int rank,
                                                          std::chrono::milliseconds period, Namer namer);
   ~DeadlockDetector();
@@ -31,9 +32,9 @@ class DeadlockDetector final : private p2p::IdleObserver {
   using Clock = std::chrono::steady_clock;
   /// The latest report of a rank.
   struct LastReport {
-    std::uint64_t state = 0;
-    int times = 0;  // in a row
-    Clock::time_point last;
+    std::uint64_t state = 0;  // a hash of what the rank waits for and of its message counters
+    int times = 0;            // reports in a row with this state
+    Clock::time_point last;   // arrival of the latest report
     std::string text;
     std::vector<int> waits_for;
   };
@@ -50,9 +51,9 @@ class DeadlockDetector final : private p2p::IdleObserver {
   const std::vector<p2p::Peer*> processes_;
   const int rank_;
   const Namer namer_;
-  Clock::time_point told_;
-  std::vector<LastReport> reports_;  // rank 0: by rank
-  std::uint64_t reported_ = 0;       // the state of all that was reported last
+  Clock::time_point told_;           // when this rank last sent a report
+  std::vector<LastReport> reports_;  // at rank 0: by rank; else empty
+  std::uint64_t reported_ = 0;       // hash of the states of all ranks that were last printed
 };
 
 }  // namespace mpi_shim

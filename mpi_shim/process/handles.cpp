@@ -9,7 +9,7 @@ namespace {
 using comm::Errhandler;
 using comm::Group;
 
-std::mutex errhandler_objects;  // guards which object an Errhandler has, and how often it was given out
+std::mutex errhandler_objects;  // guards Errhandler::object and ErrhandlerObject::uses
 
 const std::shared_ptr<const Group>& empty_group() {
   static const auto empty = std::make_shared<const Group>(std::vector<int>{}, MPI_PROC_NULL);
@@ -35,7 +35,7 @@ std::shared_ptr<const Group> find_group(MPI_Group value) {
 MPI_Group new_handle(std::shared_ptr<const Group> group) {
   if (group->size() == 0) return MPI_GROUP_EMPTY;
   auto object = handle::create<GroupObject>(std::move(group));
-  return object ? handle::to_handle<MPI_Group>(*object->detach()) : MPI_GROUP_NULL;  // the program's now
+  return object ? handle::to_handle<MPI_Group>(*object->detach()) : MPI_GROUP_NULL;  // owned by the program
 }
 
 std::shared_ptr<const Errhandler> find_errhandler(MPI_Errhandler value) {
@@ -61,7 +61,7 @@ MPI_Errhandler new_handle(std::shared_ptr<const Errhandler> errhandler) {
   }
   auto made = handle::create<ErrhandlerObject>(std::move(errhandler));
   if (!made) return MPI_ERRHANDLER_NULL;
-  ErrhandlerObject& object = *made->detach();  // the program's now
+  ErrhandlerObject& object = *made->detach();  // owned by the program
   object.errhandler->object = &object;
   return handle::to_handle<MPI_Errhandler>(object);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program has not given back when MPI ends.
+// The report of MPI objects that the program has not freed (mpi_leak_report).
 #include <fmt/format.h>
 
 #include <array>
@@ -26,7 +26,7 @@ constexpr KindName kKinds[] = {{Kind::comm, "communicator"}, {Kind::datatype, "d
                                {Kind::message, "message"}};
 constexpr int kMostNamed = 4;  // of each kind
 
-/// What the program calls it, or the handle.
+/// The name that the program has set, or the handle.
 std::string name_of(Kind kind, const Object& object) {
   std::string name;
   if (kind == Kind::comm) name = static_cast<const comm::Communicator&>(object).name;
@@ -35,7 +35,7 @@ std::string name_of(Kind kind, const Object& object) {
   return name.empty() ? fmt::format("{:#x}", object.handle()) : name;
 }
 
-/// A type of MPI's own, which the program could not free.
+/// Whether it is a predefined datatype, which the program cannot free.
 bool is_our_own(Kind kind, const Object& object) {
   return kind == Kind::datatype && static_cast<const datatype::Datatype&>(object).predefined_handle() != 0;
 }
@@ -50,7 +50,7 @@ std::string Process::describe_leaks() {
   std::array<Found, std::size(kKinds)> found;
   const std::uintptr_t shared[] = {done_send_request().handle(), no_proc_receive_request().handle()};
   const handle::Arena& arena = handle::Arena::process();
-  // Every slot that has an object begins with its magic word, which also says whether the program may name it.
+  // The first word of a slot with an object is its magic word, which also tells whether the handle is valid.
   for (int number = 0; arena.is_slot_address(arena.slot_address(number)); ++number) {
     const std::uintptr_t address = arena.slot_address(number);
     if (address == shared[0] || address == shared[1]) continue;

@@ -28,7 +28,7 @@ namespace {
 
 std::atomic<Process::State> state_now{Process::State::not_started};
 
-/// Computes how many ranks of this host share a core, unless it is configured: it decides how waits use the core.
+/// Sets am_ranks_per_core in `store`, unless it is configured, from the number of ranks and cores of this host.
 Result<void> count_ranks_per_core(config::Store& store, unsigned ranks) {
   OPAL_TRY_ASSIGN(const am::Config config, store.load(am::kGroup));
   const auto cores = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
@@ -37,7 +37,7 @@ Result<void> count_ranks_per_core(config::Store& store, unsigned ranks) {
   return {};
 }
 
-/// How many VCIs several threads are given.
+/// The number of VCIs of a process of MPI_THREAD_MULTIPLE.
 unsigned count_vcis(const Config& config, unsigned processes_here) noexcept {
   if (config.vcis != 0) return config.vcis;
   cpu_set_t allowed;
@@ -65,7 +65,7 @@ Result<void> Process::start(int thread_level) {
 Result<void> Process::stop() {
   const std::unique_ptr<Process> process{std::exchange(current_, nullptr)};
   state_now.store(State::finished, std::memory_order_release);
-  process->checkpoint_.reset();  // while the launcher still hears it
+  process->checkpoint_.reset();  // before finalize(): it uses the client
   return process->job().client().finalize();
 }
 
@@ -83,7 +83,7 @@ Result<void> Process::join(int thread_level) {
   OPAL_TRY(count_ranks_per_core(store, processes_here));
   OPAL_TRY_ASSIGN(settings.waits, store.load(am::kGroup));
   OPAL_TRY_ASSIGN(settings.secret, client->secret(store));
-  // A helper of one-sided accesses is a second thread: where it may come, the lock has to be there from the start.
+  // The helper for one-sided accesses is a second thread: if it may be started, the locks must be real ones.
   const bool hosts = processes_here < client->size();
   settings.helper = settings.windows.helper == "on" || (settings.windows.helper == "auto" && hosts);
   settings.threads = thread_level == MPI_THREAD_MULTIPLE || settings.helper;
@@ -119,7 +119,7 @@ Result<void> Process::join(int thread_level) {
 
   for (const auto& vci : job_->all_vcis()) OPAL_TRY(vci->publish());
   OPAL_TRY(job_->client().commit());
-  return job_->client().fence();  // no process asks for an address that is not published yet
+  return job_->client().fence();  // afterwards the addresses of all processes are published
 }
 
 Process::~Process() {
@@ -131,9 +131,9 @@ Process::~Process() {
 Result<void> Process::leave() {
   for (const auto& vci : job_->all_vcis()) vci->windows().end_helper();
   comm::Communicator& world = communicators_->world();
-  communicators_->self().attributes.clear_all(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
+  communicators_->self().attributes.clear_all(MPI_COMM_SELF);  // the standard's hook for callbacks at MPI_Finalize
   world.attributes.clear_all(MPI_COMM_WORLD);
-  report_leaks();  // after that: libraries free their objects there
+  report_leaks();  // after the delete callbacks, in which libraries free their objects
   communicators_->flush_buffers();
   buffer_->flush();
   // Every message is received before its sender leaves this barrier...

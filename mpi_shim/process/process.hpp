@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/process/process.hpp — everything between MPI_Init and MPI_Finalize.  At most one exists; it is the only
-// mutable global of the library.  Owns the Job (rank, launcher, VCIs) and the communicators.
-// Threads: start(), leave() and stop() by one thread; the rest as MPI's thread level says.
+// mpi_shim/process/process.hpp — the state of the library from MPI_Init to MPI_Finalize.  At most one: current().
+// Owns the Job (rank, client of the launcher, VCIs), the communicators, the keyvals and the buffer of buffered sends.
+// Threads: start(), leave() and stop() by one thread; all others as MPI's thread level allows.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,11 +23,12 @@ class Process final {
  public:
   enum class State : std::uint8_t { not_started, running, finished };
 
-  /// MPI_Init_thread.  `thread_level` is one of MPI_THREAD_*.
+  /// MPI_Init_thread.  `thread_level` is one of MPI_THREAD_*.  Errors: those of the configuration, of
+  /// runtime::Client::open() and of Vci::open().
   static Result<void> start(int thread_level);
   /// The first part of MPI_Finalize: returns when every process of the job has called it.
   Result<void> leave();
-  /// The second part, also after a leave() that failed: ends current().
+  /// The second part, also after a failed leave(): destroys current().
   static Result<void> stop();
 
   static State state() noexcept;
@@ -47,25 +48,24 @@ class Process final {
   [[nodiscard]] attribute::Keyvals<MPI_Win>& window_keys() noexcept { return window_keys_; }
   [[nodiscard]] attribute::Keyvals<MPI_Datatype>& type_keys() noexcept { return type_keys_; }
 
-  /// For buffered sends on communicators that have no buffer of their own.
+  /// The buffer of MPI_Buffer_attach, for communicators without a buffer of their own.
   [[nodiscard]] p2p::AttachedBuffer& buffer() noexcept { return *buffer_; }
 
-  /// Ends the whole job.
+  /// Ends the whole job with `status`; the launcher prints `text`.
   [[noreturn]] void abort(int status, std::string_view text) noexcept { job_->client().abort(status, text); }
 
  private:
   Process() = default;
   Result<void> join(int thread_level);
   void report_leaks() const;
-  /// One line for each kind of object that still has handles: how many, and the names or handles of the first; empty
-  /// when there is nothing to say.  Objects of the library's own are none of the program's.  While no other thread is
-  /// inside MPI.
+  /// One line for each kind of MPI object that the program has not freed: their number, and names or handles of the
+  /// first ones.  Empty: there are none.  Requires: no other thread is inside MPI.
   static std::string describe_leaks();
 
   static Process* current_;
 
   int thread_level_ = MPI_THREAD_SINGLE;
-  const std::thread::id main_thread_ = std::this_thread::get_id();  // the one that starts MPI
+  const std::thread::id main_thread_ = std::this_thread::get_id();  // the thread that called start()
   bool reports_leaks_ = false;
   attribute::Keyvals<MPI_Comm> communicator_keys_;
   attribute::Keyvals<MPI_Win> window_keys_;

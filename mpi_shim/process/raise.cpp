@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kUnsupported = "is not supported yet";
 
-/// Ends the job, or, when there is none (any more), the process.
+/// Ends the job, or, before MPI_Init and after MPI_Finalize, the process.
 [[noreturn]] void end(int error_class, const std::string& text) {
   if (Process* process = Process::current()) process->abort(error_class, text);
   std::fprintf(stderr, "%s\n", text.c_str());

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/process/raise.hpp — an MPI function has failed: the error handler of the object concerned decides what
-// happens. Threads: safe from any thread; a user's handler runs in the caller's.
+// mpi_shim/process/raise.hpp — raises the error of an MPI function on the error handler of its communicator, window,
+// file or session.  Threads: any; the program's error handler runs in the calling thread.
 #pragma once
 #include "mpi_shim/include/mpi.h"
 
 namespace mpi_shim {
 
-/// The object on whose error handler an error is raised.
+/// The object on whose error handler an error is raised.  Without a valid object: Communicators::default_for_errors().
 struct ErrorScope {
   enum class Kind { none, comm, win, file, session };
-  Kind kind = Kind::none;  ///< none: the function names no object (Communicators::default_for_errors)
-  void* handle = nullptr;  ///< the MPI_Comm, MPI_Win, MPI_File or MPI_Session, not checked yet
+  Kind kind = Kind::none;  ///< none: the function has no such argument
+  void* handle = nullptr;  ///< the MPI_Comm, MPI_Win, MPI_File or MPI_Session; may be invalid
 
   ErrorScope() = default;
   ErrorScope(MPI_Comm comm) noexcept : kind(Kind::comm), handle(comm) {}  // NOLINT(google-explicit-constructor)
@@ -20,17 +20,18 @@ struct ErrorScope {
       : kind(Kind::session), handle(session) {}  // NOLINT(google-explicit-constructor)
 };
 
-/// Raises `error_class` on `scope`'s handler: prints "rank 3: MPI_Send: <message> (MPI_ERR_RANK)" and ends the job, or
-/// calls the program's function, or does nothing.  Returns what the MPI function is to return.
+/// Raises `error_class` on the handler of `scope`.  The handler prints "rank 3: MPI_Send: <message> (MPI_ERR_RANK)" and
+/// ends the job, calls the program's function, or does nothing.  Returns the value that the MPI function returns.
 int raise(ErrorScope scope, int error_class, const char* function, const char* message);
 
-// --- Functions that are not there yet (abi/generator/emit.cpp)
-/// Raises MPI_ERR_UNSUPPORTED_OPERATION.  Of a file: says so once on stderr, too, since errors of files return.
+// --- MPI functions without an implementation (abi/generator/emit.cpp)
+/// Raises MPI_ERR_UNSUPPORTED_OPERATION.  For a file it also prints a line on stderr, once, since errors of files only
+/// return.
 int unsupported(const char* function, ErrorScope scope = {});
-/// An MPI_T function: these never call an error handler.  Says so once on stderr, returns MPI_T_ERR_NOT_SUPPORTED.
+/// For MPI_T functions, which call no error handler: prints a line on stderr once, returns MPI_T_ERR_NOT_SUPPORTED.
 int unsupported_tool(const char* function);
-/// A function that returns a value and no error code: there is no answer that is not wrong, so the process ends even
-/// where the handler would have returned.
+/// For functions that return a value instead of an error code: no value would be right, so it raises the error and then
+/// ends the job even if the handler returns.
 [[noreturn]] void unsupported_value(const char* function);
 
 }  // namespace mpi_shim

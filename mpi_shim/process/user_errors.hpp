@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/process/user_errors.hpp — error classes, codes and texts that the program adds (MPI_Add_error_class).  They
-// may be added before MPI_Init and outlive MPI_Finalize: one table per process.  Threads: safe from any thread.
+// mpi_shim/process/user_errors.hpp — error classes, codes and texts that the program adds (MPI_Add_error_class).  One
+// table per process, valid also before MPI_Init and after MPI_Finalize.  Threads: any.
 #pragma once
 #include <map>
 #include <mutex>
@@ -15,22 +15,24 @@ class UserErrors {
  public:
   static UserErrors& of_process();
 
+  /// Returns the number of a new error class.
   int add_class();
-  /// `error_class` may be the standard's or the program's; nothing: it is none.
+  /// Returns a new code of `error_class`, a class of the standard or of the program; nullopt: it is no error class.
   std::optional<int> add_code(int error_class);
-  /// Only of classes and codes that were added.  False: it is none.
+  /// Sets the text of an added class or code.  False: it was not added.
   bool set_text(int code, std::string text);
 
-  // Removes what was added.  False: it was not added, or a code or an error string still belongs to it.  A number is
-  // used again only if it was the highest.
+  /// Removes an added class (is_class) or code.  False: it was not added, or it still has a text or, as a class, codes.
+  /// Only the highest number is assigned again.
   bool remove(int code, bool is_class);
+  /// False: the class or code was not added, or has no text.
   bool remove_text(int code);
 
-  /// The class of a class or code that was added.
+  /// The class of an added class or code; nullopt: it was not added.
   [[nodiscard]] std::optional<int> class_of(int code) const;
-  /// Its text, empty if none was set.
+  /// The text of an added class or code, "" if none was set; nullopt: it was not added.
   [[nodiscard]] std::optional<std::string> text(int code) const;
-  /// MPI_LASTUSEDCODE.
+  /// The value of the attribute MPI_LASTUSEDCODE.
   [[nodiscard]] int last_used() const;
 
  private:

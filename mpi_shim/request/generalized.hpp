@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/request/generalized.hpp — an operation of the program's own behind an MPI_Request (MPI_Grequest_start): the
-// program says when it is done, and its callbacks say how it went.  Ends itself when the program lets it go.
-// Threads: callbacks run without any lock held, in the thread that waits, tests, cancels or frees.
+// mpi_shim/request/generalized.hpp — a generalized request (MPI_Grequest_start): the program completes it, and the
+// program's callbacks supply its status.  It owns itself: dismiss() destroys it.
+// Threads: callbacks run without any lock held, in the thread that waits, tests, cancels, completes or frees.
 #pragma once
 #include "mpi_shim/request/request.hpp"
 
@@ -17,12 +17,13 @@ class Generalized final : public Request {
   };
   explicit Generalized(const Callbacks& callbacks) noexcept : Request(kActions, nullptr), callbacks_(callbacks) {}
 
-  /// Null: the request is of another kind.
+  /// Null: `request` is no generalized request.
   static Generalized* from(Request& request) noexcept;
 
-  /// MPI_Grequest_complete; once, while active.  True: the program has let it go, the caller has to dismiss() it.
+  /// MPI_Grequest_complete.  Requires: called once, while active.  True: the program has already freed the request, and
+  /// the caller calls dismiss().
   [[nodiscard]] bool complete() noexcept { return finish_and_keep(); }
-  /// What the cancel callback returns.
+  /// Calls the cancel callback and returns its error code.
   int cancel_by_callback() noexcept {
     return callbacks_.cancel != nullptr ? callbacks_.cancel(callbacks_.extra_state, done()) : MPI_SUCCESS;
   }

@@ -19,7 +19,7 @@ class Immediate final : public Request {
     finish();
   }
   void put_away() noexcept {
-    if (persistent()) retire();  // the shared ones stay
+    if (persistent()) retire();  // the shared ones are never destroyed
   }
 
   const int source_;

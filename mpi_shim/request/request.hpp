@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/request/request.hpp — an operation that was started and will end: what all kinds of requests share.
-// Owned by the pool of its kind; put_back() gives it back.  Life: idle -> active -> done -> idle; a persistent request
-// goes round many times, any other ends with its first done.
-// Threads: under its Engine's lock, except done(), which may be read by anyone.
+// mpi_shim/request/request.hpp — the base class of all kinds of MPI requests.
+// Life: idle -> start() -> active -> done -> consume().  A persistent request is then idle again; any other one is put
+// back and must not be used.
+// Owned by the pool of its kind, or by itself; put_back() returns or destroys it.
+// Threads: under its Engine's lock, which the actions take; done() from any thread.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace p2p {
 class Engine;
 }
 
-/// What an MPI_Status says, in full width.
+/// The content of an MPI_Status, before conversion to the ABI's layout.
 struct Outcome {
   int source = MPI_ANY_SOURCE;
   int tag = MPI_ANY_TAG;
@@ -28,16 +29,16 @@ struct Outcome {
 
 class Request : public handle::Object {
  protected:
-  /// What the kinds of requests do differently.  A table and no virtual functions: an object behind a handle begins
-  /// with its handle::Object.
+  /// The functions of one kind of requests; see the member functions of the same names.  A table instead of virtual
+  /// functions: the memory of an object with a handle must begin with its handle::Object, not with a vtable pointer.
   struct Actions {
     void (*start)(Request& self) noexcept;
     void (*put_back)(Request& self) noexcept;
-    bool (*cancel)(Request& self) noexcept = nullptr;  ///< null: never possible
-    void (*query)(Request& self) noexcept = nullptr;   ///< null: the outcome stands when the request is done
-    int (*dismiss)(Request& self) noexcept = nullptr;  ///< put_back() that calls the program, which may fail
+    bool (*cancel)(Request& self) noexcept = nullptr;  ///< null: cannot be cancelled
+    void (*query)(Request& self) noexcept = nullptr;   ///< null: outcome_ is final when the request is done
+    int (*dismiss)(Request& self) noexcept = nullptr;  ///< null: as put_back
   };
-  /// An action that is a member function of the kind of requests.
+  /// Makes an action of a member function of a kind of requests.
   template <auto member>
   static auto act(Request& self) noexcept {
     return call(self, member);
@@ -46,39 +47,43 @@ class Request : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::request;
 
-  /// Told once when the operation is done; from inside progress or the starting call.
+  /// Called once when the operation is done, from inside progress or start(), under the Engine's lock.  A watched
+  /// request is put back by its watcher.
   struct Watcher {
     void (*fn)(void* object, Request& request) noexcept = nullptr;
     void* object = nullptr;
   };
 
   [[nodiscard]] bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// False for a persistent request that is not started, and for one whose outcome was handed out.
+  /// False: a persistent request that is not started, or whose outcome was consumed.
   [[nodiscard]] bool active() const noexcept { return active_; }
   [[nodiscard]] bool persistent() const noexcept { return persistent_; }
   [[nodiscard]] const Outcome& outcome() const noexcept { return outcome_; }
-  /// The outcome of a request that is done, as it is now: some ask the program for it.  Without any lock held.
+  /// The outcome of a request that is done.  A generalized request calls the program's query callback each time.
+  /// Requires: no lock is held.
   const Outcome& query() noexcept {
     if (actions_.query != nullptr) [[unlikely]]
       actions_.query(*this);
     return outcome_;
   }
-  /// The Engine whose progress ends it; null: none alone.
+  /// The Engine whose progress ends the request; null: progress of any Engine, or the program.
   [[nodiscard]] p2p::Engine* engine() const noexcept { return engine_; }
-  /// The communicator whose error handler gets its error.
+  /// The communicator whose error handler gets an error of the request.
   [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
-  /// Tells the kinds of requests apart.
+  /// Whether the request is of the kind with these actions.
   [[nodiscard]] bool has_actions(const Actions& actions) const noexcept { return &actions_ == &actions; }
   [[nodiscard]] MPI_Request mpi_handle() const noexcept { return handle::to_handle<MPI_Request>(*this); }
 
-  /// Begins the operation, a persistent one each time anew.
+  /// Starts the operation.  Requires: not active.
   void start() noexcept { actions_.start(*this); }
-  /// Tries to end the operation without its effect; it is then done, and cancelled.  False: it is too late for that.
+  /// Tries to cancel the operation.  True: it is cancelled and done.  False: it cannot be cancelled, or the peer still
+  /// decides; it ends later, and outcome().cancelled tells.
   bool cancel() noexcept { return actions_.cancel != nullptr && actions_.cancel(*this); }
-  /// Gives the object back to its pool; it must not be active, or be done.
+  /// Returns the object to its pool.  Requires: not active, or done.
   void put_back() noexcept { actions_.put_back(*this); }
 
-  /// put_back() when the program hears of it.  An error code of its own callback.  Without any lock held.
+  /// put_back(); a generalized request first calls the program's free callback.  Returns MPI_SUCCESS or the error code
+  /// of the callback.  Requires: no lock is held.
   int dismiss() noexcept {
     if (actions_.dismiss != nullptr) [[unlikely]]
       return actions_.dismiss(*this);
@@ -86,16 +91,16 @@ class Request : public handle::Object {
     return MPI_SUCCESS;
   }
 
-  /// The outcome has been handed to the program: a persistent request is idle again, any other goes back.  An error
-  /// code of the program's own callback.  Without any lock held.
+  /// Ends the request after its outcome was returned to the program: a persistent one is idle again, for any other
+  /// dismiss().  Returns as dismiss().  Requires: no lock is held.
   int consume() noexcept {
     if (!persistent_) return dismiss();
     active_ = false;
     return MPI_SUCCESS;
   }
 
-  /// The program is not interested any more: finish() will put it back.  False: nothing is in flight, the caller has to
-  /// dismiss() it.
+  /// MPI_Request_free of a request in flight: finish() will put it back.  False: it is not in flight, and the caller
+  /// calls dismiss().
   bool abandon() noexcept {
     if (!active_ || done()) return false;
     abandoned_ = true;
@@ -113,21 +118,21 @@ class Request : public handle::Object {
   Request(const Actions& actions, p2p::Engine* engine) noexcept : Object(kKind), actions_(actions), engine_(engine) {}
   ~Request() = default;
 
-  /// To be called at each start.
+  /// A kind calls it at each start.
   void begin() noexcept {
     outcome_ = {};
     active_ = true;
     done_.store(false, std::memory_order_relaxed);
   }
 
-  /// To be called exactly once for each begin(); *this may be gone afterwards.
+  /// A kind calls it exactly once for each begin().  *this may be put back or destroyed when it returns.
   void finish() noexcept {
     if (finish_and_keep()) [[unlikely]]
       put_back();
   }
-  /// As finish(), but leaves it to the caller to put back a request that was abandoned: true.
+  /// As finish(), but does not put back an abandoned request.  True: it was abandoned, and the caller puts it back.
   bool finish_and_keep() noexcept {
-    const Watcher watcher = watcher_;  // first: its waiter may put it back as soon as it is done
+    const Watcher watcher = watcher_;  // before done_ is set: then another thread may put the request back
     const bool abandoned = abandoned_;
     done_.store(true, std::memory_order_release);
     if (watcher.fn != nullptr) {
@@ -137,7 +142,7 @@ class Request : public handle::Object {
     return abandoned;
   }
 
-  /// For the put_back action: everything as constructed.
+  /// The put_back action calls it: restores the state after construction.
   void reset() noexcept {
     done_.store(false, std::memory_order_relaxed);
     active_ = persistent_ = abandoned_ = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/request/status.hpp — outcomes in the ABI's MPI_Status: the library's own words hold bytes and "cancelled".
+// mpi_shim/request/status.hpp — conversion of Outcome to the ABI's MPI_Status.  MPI_internal[0] and [1] are the low and
+// high half of the number of bytes, MPI_internal[2] is "cancelled".
 #pragma once
 #include <cstdint>
 
@@ -20,7 +21,7 @@ inline void set_bytes(MPI_Status& status, std::uint64_t bytes) noexcept {
 inline bool is_cancelled(const MPI_Status& status) noexcept { return status.MPI_internal[2] != 0; }
 inline void set_cancelled(MPI_Status& status, bool cancelled) noexcept { status.MPI_internal[2] = cancelled ? 1 : 0; }
 
-/// Everything but MPI_ERROR, which only the functions for many requests set.  Null (MPI_STATUS_IGNORE) is fine.
+/// Sets everything except MPI_ERROR, which only functions with several statuses set.  MPI_STATUS_IGNORE: does nothing.
 inline void store(const Outcome& outcome, MPI_Status* status) noexcept {
   if (status == MPI_STATUS_IGNORE) return;
   status->MPI_SOURCE = outcome.source;

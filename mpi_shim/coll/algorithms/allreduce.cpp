@@ -8,16 +8,16 @@
 namespace mpi_shim::coll {
 namespace {
 
-/// Rounds of exchange with the rank that differs in one bit.  `partial` is the reduction over a block of neighbouring
-/// ranks, and the lower block is always the left operand: right for operations that do not commute.
+/// In each round a rank exchanges `partial` with the rank whose place differs in one bit.  `partial` is the reduction
+/// over a block of consecutive ranks; the lower block is always the left operand, as non-commuting operations require.
 void build_recursive_doubling(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op) {
   const int rank = schedule.rank();
   const int size = schedule.size();
   int power = 1;
   while (power * 2 <= size) power *= 2;
-  const int extra = size - power;  // the first 2 * extra ranks work in pairs
+  const int extra = size - power;  // the first 2 * extra ranks form pairs; the odd rank acts for both
 
-  // Two buffers take turns: what was reduced into becomes the partial result.
+  // A reduction writes its right operand.  If that is `theirs`, the two buffers swap roles.
   Buffer partial = out;
   Buffer theirs = schedule.scratch_like(in);
   if (in.base() != out.base()) schedule.copy(in, out);
@@ -54,7 +54,7 @@ void build_recursive_doubling(Schedule& schedule, const Buffer& in, const Buffer
   schedule.end_round();
 }
 
-/// Reduce-scatter around a ring, then allgather around it: every rank moves 2 (n-1)/n of the bytes.
+/// Reduce-scatter around a ring, then allgather around it.  Every rank sends 2 (n-1)/n of the bytes of the message.
 void build_ring(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op) {
   const int rank = schedule.rank();
   const int size = schedule.size();

@@ -8,7 +8,7 @@ namespace {
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
-/// `out_to(rank)` and `in_from(rank)`: buffers, or null.
+/// `out_to(rank)` and `in_from(rank)` return the block for or from a rank; null: no message.
 template <class OutTo, class InFrom>
 void exchange(Schedule& schedule, OutTo&& out_to, InFrom&& in_from) {
   const int size = schedule.size();
@@ -39,7 +39,7 @@ void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in) {
 }
 
 void build_alltoall_in_place(Schedule& schedule, const Blocks& blocks) {
-  // All that leaves is put aside first; then everything is an ordinary exchange.
+  // The first round copies all outgoing blocks, since the receives overwrite them.
   Blocks aside(blocks.size());
   for (int other = 0; other < schedule.size(); ++other) {
     if (other == schedule.rank()) continue;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/algorithms/alltoall.hpp — writes down what this process does when every rank has something for every
-// other.
+// mpi_shim/coll/algorithms/alltoall.hpp — the schedules of alltoall and of neighbourhood exchanges.
 #pragma once
 #include <span>
 
@@ -9,17 +8,18 @@
 
 namespace mpi_shim::coll {
 
-/// A window of pairwise exchanges at a time: in step k to rank + k and from rank - k, so that no rank is every rank's
-/// target at once.
+/// Pairwise exchanges, kAlltoallWindow per round.  Step k sends to rank + k and receives from rank - k, so each rank is
+/// the target of one other rank per step.  `out` and `in` do not overlap.
 void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in);
 
-/// MPI_IN_PLACE: blocks are exchanged where they are, by way of memory of their size.
+/// MPI_IN_PLACE: copies all outgoing blocks to scratch memory, then exchanges as build_alltoall().
 void build_alltoall_in_place(Schedule& schedule, const Blocks& blocks);
 
-/// The same exchange with the blocks of other ranks only; by rank, null where there is no message.
+/// As build_alltoall(), without this rank's own block.  `out` and `in` are indexed by rank; null: no message.
 void build_exchange(Schedule& schedule, std::span<const Buffer* const> out, std::span<const Buffer* const> in);
 
-/// One exchange, straight between the neighbours of a topology; blocks are in their order.
+/// One round: a message from each source and to each destination of `neighbours`.  in[i] is from sources[i], out[i] is
+/// for destinations[i].
 void build_neighbour_alltoall(Schedule& schedule, const comm::Neighbours& neighbours, const Blocks& out,
                               const Blocks& in);
 

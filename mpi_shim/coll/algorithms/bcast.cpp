@@ -16,7 +16,7 @@ void build_binomial(Schedule& schedule, const Buffer& buffer, const BinomialTree
   schedule.end_round();
 }
 
-/// Elements [first(i), first(i + 1)) are the i-th of `parts` parts.
+/// The parts [from, to) of `buffer`, whose elements are divided into `parts` parts.
 Buffer cut(const Buffer& buffer, int from, int to, int parts) {
   const auto first = [&](int part) {
     return buffer.count() * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(parts);
@@ -26,7 +26,7 @@ Buffer cut(const Buffer& buffer, int from, int to, int parts) {
 
 void build_scatter_ring(Schedule& schedule, const Buffer& buffer, int root, const BinomialTree& tree) {
   const int size = schedule.size();
-  // Down the tree each child gets the parts of its whole subtree.
+  // Scatter: each child receives the parts of all positions of its subtree.
   if (tree.parent() >= 0) {
     schedule.receive(cut(buffer, tree.position(), tree.position() + tree.subtree(), size), tree.parent());
     schedule.end_round();
@@ -35,8 +35,8 @@ void build_scatter_ring(Schedule& schedule, const Buffer& buffer, int root, cons
     schedule.send(cut(buffer, child.position, child.position + child.subtree, size), child.rank);
   }
   schedule.end_round();
-  // Around the ring, in positions relative to the root; a process that has its successor's part from the tree gets it
-  // again: simpler than leaving it out, and only a fraction of the bytes.
+  // Allgather around the ring of positions.  The root receives nothing.  Other processes receive the parts of their
+  // subtree a second time: leaving these out would be more complicated and save only a fraction of the bytes.
   const int position = tree.position();
   const int next = (position + 1) % size;
   const int previous = (position - 1 + size) % size;

@@ -10,7 +10,7 @@
 
 namespace mpi_shim::coll {
 
-/// One block for each record.
+/// One block for each record.  The blocks borrow `records`.
 template <class Record>
 Blocks blocks_of(std::vector<Record>& records) {
   static_assert(std::is_trivially_copyable_v<Record>);
@@ -19,8 +19,8 @@ Blocks blocks_of(std::vector<Record>& records) {
   return blocks;
 }
 
-/// Gives every rank the records of all ranks.  `records` has one record per rank; the caller fills in its own.
-/// Returns an error class.
+/// Gives every rank the records of all ranks.  Collective over `comm`; blocks.
+/// `records` has one record per rank; the caller fills in its own.  Returns an error class.
 template <class Record>
 int exchange(comm::Communicator& comm, std::vector<Record>& records) {
   return run(comm, [&](Schedule& schedule) { build_allgather(schedule, std::nullopt, blocks_of(records)); });

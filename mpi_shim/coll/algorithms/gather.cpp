@@ -6,8 +6,7 @@
 #include "mpi_shim/coll/algorithms/tree.hpp"
 #include "mpi_shim/coll/config.hpp"
 
-// In a round the messages start together, and the copies run after them (schedule.hpp): what a process sends is copied
-// in an earlier round.
+// The copies of a round run after its messages (schedule.hpp).  So data to be sent are packed in an earlier round.
 
 namespace mpi_shim::coll {
 namespace {
@@ -34,8 +33,8 @@ class Packed {
   std::byte* packed_;
 };
 
-/// Bruck: blocks are packed in the order of ranks rank, rank + 1, ... (modulo size).  The last round copies each to its
-/// place in `blocks`.
+/// Bruck's algorithm.  Scratch memory has the blocks of the ranks rank, rank + 1, ... (modulo size) in this order.  The
+/// last round copies each to its place in `blocks`.
 void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
   const int size = schedule.size();
   const int rank = schedule.rank();
@@ -52,7 +51,7 @@ void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
   schedule.end_round();
 }
 
-// Along a tree: the packed blocks of the process's subtree, in the order of positions (tree.hpp), its own first.
+// Both tree algorithms pack the blocks of a process's subtree in the order of positions (tree.hpp), its own first.
 void build_gather_tree(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
                        std::uint64_t bytes) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
@@ -92,7 +91,7 @@ void build_scatter_tree(Schedule& schedule, const std::optional<Buffer>& own, co
   schedule.end_round();
 }
 
-/// Between the root and each other rank; `gathers`: to the root, else from it.
+/// Messages directly between the root and each other rank.  `gathers`: to the root; otherwise from the root.
 void build_straight(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
                     bool gathers) {
   const auto exchange = [&](const Buffer& buffer, int rank) {
@@ -141,7 +140,7 @@ void build_scatterv(Schedule& schedule, const std::optional<Buffer>& own, const 
 
 void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
   const Buffer& mine = block(blocks, schedule.rank());
-  if (mine.bytes() < kAllgatherBruckBelow.bytes && schedule.size() > 2) {  // of two, the ring is one exchange
+  if (mine.bytes() < kAllgatherBruckBelow.bytes && schedule.size() > 2) {  // for two ranks the ring is one round
     build_bruck(schedule, own ? *own : mine, blocks);
   } else {
     build_allgatherv(schedule, own, blocks);

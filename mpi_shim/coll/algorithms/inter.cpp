@@ -8,7 +8,7 @@
 namespace mpi_shim::coll {
 namespace {
 
-/// The first processes of both sides swap buffers.
+/// The rank 0 of each side sends `mine` to the other and receives `theirs`.  Other processes add no steps.
 void build_swap(Schedule& schedule, const TwoSides& sides, const Buffer& mine, const Buffer& theirs) {
   if (sides.own.rank() != 0) return;
   schedule.set_team(sides.other);
@@ -18,7 +18,7 @@ void build_swap(Schedule& schedule, const TwoSides& sides, const Buffer& mine, c
   schedule.set_team(sides.own);
 }
 
-/// What the first process of a side reduces into; no other process has it.
+/// Scratch memory for the result of a side at its rank 0; an empty Buffer in other processes.
 Buffer result_of_side(Schedule& schedule, const TwoSides& sides, const Buffer& like) {
   return sides.own.rank() == 0 ? schedule.scratch_like(like) : Buffer{};
 }
@@ -78,7 +78,7 @@ void build_inter_allgather(Schedule& schedule, const TwoSides& sides, const Buff
 void build_inter_alltoall(Schedule& schedule, const TwoSides& sides, const Blocks& out, const Blocks& in) {
   schedule.set_team(sides.other);
   const int size = sides.other.size();
-  for (int step = 0; step < size; ++step) {  // each process begins with another one
+  for (int step = 0; step < size; ++step) {  // start at the own rank, so that not all processes send to rank 0 first
     const int rank = (sides.own.rank() + step) % size;
     schedule.receive(in[static_cast<std::size_t>(rank)], rank);
     schedule.send(out[static_cast<std::size_t>(rank)], rank);

@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/algorithms/inter.hpp — writes down what this process does in collectives on intercommunicators: data of
-// one side become results of the other.  `own` and `other` are the sides as teams of the collectives' channel; rooted
-// ones have MPI_ROOT, MPI_PROC_NULL or a rank of the other side as root.
+// mpi_shim/coll/algorithms/inter.hpp — the schedules of collectives on intercommunicators: the data of one side become
+// the results of the other side.  `root` is MPI_ROOT at the root, MPI_PROC_NULL at the other processes of its side, and
+// the root's rank in its group at the processes of the other side.
 #pragma once
 #include "mpi_shim/coll/schedule.hpp"
 
 namespace mpi_shim::coll {
 
-/// This process's way through an intercommunicator.
+/// The two groups of an intercommunicator, each as a part of the collectives' channel.
 struct TwoSides {
   Team own;
   Team other;
 };
 
 void build_inter_barrier(Schedule& schedule, const TwoSides& sides);
-/// Root to the other side's first process, which broadcasts there.
+/// The root sends to the other side's rank 0, which broadcasts within its side.
 void build_inter_bcast(Schedule& schedule, const TwoSides& sides, const Buffer& buffer, int root);
-/// All of the other side straight to or from the root; `blocks` and `own` as their sides need them.
+/// Messages directly between the root and each process of the other side.  The root uses `blocks`, by rank of the other
+/// side; the processes of the other side use `own`.
 void build_inter_gather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root);
 void build_inter_scatter(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root);
-/// Each process's block to all of the other side.
+/// Each process exchanges blocks with every process of the other side.  `blocks`, `out` and `in` are by rank of the
+/// other side.
 void build_inter_allgather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks);
 void build_inter_alltoall(Schedule& schedule, const TwoSides& sides, const Blocks& out, const Blocks& in);
-/// One side reduces to its first process, which sends the result to the root.
+/// The side without the root reduces to its rank 0, which sends the result to the root.
 void build_inter_reduce(Schedule& schedule, const TwoSides& sides, const Buffer& in, const Buffer& out,
                         const op::Op& op, int root);
-/// Both sides reduce, their first processes swap the results and broadcast them.
+/// Both sides reduce to their rank 0.  The two rank 0 exchange the results and broadcast them within their sides.
 void build_inter_allreduce(Schedule& schedule, const TwoSides& sides, const Buffer& in, const Buffer& out,
                            const op::Op& op);
-/// The same, each process getting its part: `counts` elements by rank of the own side.
+/// As build_inter_allreduce(), but rank 0 scatters the other side's result within its side: counts[r] elements for rank
+/// r of the own side.
 void build_inter_reduce_scatter(Schedule& schedule, const TwoSides& sides, const Buffer& in, const Buffer& out,
                                 std::span<const std::uint64_t> counts, const op::Op& op);
 

@@ -8,8 +8,8 @@
 namespace mpi_shim::coll {
 namespace {
 
-/// From this size on a process takes its subtrees' results one after the other, and has room for one: of all of them at
-/// once it would need a multiple of what the program has.
+/// From this message size in bytes on, a process receives the results of its children one after the other, to limit its
+/// scratch memory.  For smaller messages it posts all receives at once, with one scratch buffer each.
 constexpr std::uint64_t kOneByOneFrom = 256 << 10;
 
 void copy_unless_same(Schedule& schedule, const Buffer& from, const Buffer& to) {
@@ -28,7 +28,7 @@ void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const
   if (tree.children().empty()) {
     if (is_root) copy_unless_same(schedule, in, out);
   } else {
-    // The nearest subtree's result comes first, so that the order of ranks is that of the reductions.
+    // Children in ascending order of position, so that the results are combined in the order of ranks.
     const auto& children = tree.children();
     const bool one_by_one = in.bytes() >= kOneByOneFrom;
     if (commutes) {
@@ -42,7 +42,7 @@ void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const
       partial = theirs;
     };
     for (auto child = children.rbegin(); child != children.rend(); ++child) {
-      // A result of an operation that does not commute stands where it arrived, and the next one arrives elsewhere.
+      // If the operation does not commute, `partial` is in the buffer of the latest child; the next needs another one.
       const std::size_t rooms = !one_by_one ? children.size() : commutes ? 1 : 2;
       const std::size_t room = static_cast<std::size_t>(child - children.rbegin()) % rooms;
       if (room == arrived.size()) arrived.push_back(schedule.scratch_like(in));
@@ -69,7 +69,7 @@ void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const
 void build_scan(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op, bool exclusive) {
   const int rank = schedule.rank();
   const int size = schedule.size();
-  // `partial` is the reduction over the block of ranks that have been heard of, `out` that over those up to this one.
+  // `partial` is the reduction over the block of ranks exchanged so far, `out` that over the ranks up to this one.
   Buffer partial = schedule.scratch_like(in);
   schedule.copy(in, partial);
   if (!exclusive) copy_unless_same(schedule, in, out);
@@ -111,7 +111,7 @@ void build_reduce_scatter(Schedule& schedule, const Buffer& in, const Buffer& ou
   const Buffer own = part(rank);
 
   if (op.is_commutative()) {
-    // In place, `out` overlaps the parts that are still to be sent: collect aside.
+    // With MPI_IN_PLACE `out` overlaps parts that are still to be sent, so the sum is built in scratch memory.
     const Buffer sum = schedule.scratch_like(own);
     const Buffer theirs = schedule.scratch_like(own);
     schedule.copy(own, sum);

@@ -25,11 +25,11 @@ class BinomialTree {
     }
   }
 
-  /// -1 for the root.
+  /// The rank of the parent; -1 for the root.
   [[nodiscard]] int parent() const noexcept { return parent_; }
   [[nodiscard]] int position() const noexcept { return position_; }
   [[nodiscard]] int subtree() const noexcept { return subtree_; }
-  /// The one with the largest subtree first.
+  /// In descending order of the size of their subtrees.
   [[nodiscard]] const std::vector<Child>& children() const noexcept { return children_; }
 
  private:

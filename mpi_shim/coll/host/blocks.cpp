@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers, scatters and exchanges of blocks: on a host through slots, between hosts as one message per pair of hosts
-// (Karonis et al. 2000 have the idea of levels; this is the one below the network).  Larger blocks go straight.
+// Gather, scatter, allgather and alltoall of a HostTeam: through slots on a host, as one message per pair of hosts
+// between leaders (levels as in Karonis et al. 2000).  Larger blocks are left to the schedules (nullopt).
 
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
 #include "mpi_shim/coll/algorithms/gather.hpp"
@@ -12,14 +12,14 @@ namespace {
 
 const Buffer& block(const Blocks& blocks, int rank) { return blocks[at(rank)]; }
 
-/// Where `rank` stands among all but `owner`.
+/// The index of `rank` among all ranks except `owner`.
 std::uint64_t among_others(int owner, int rank) { return static_cast<std::uint64_t>(rank < owner ? rank : rank - 1); }
 
 }  // namespace
 
 bool HostTeam::takes_blocks(std::uint64_t bytes) const noexcept {
   if (one_host()) return bytes <= longest_.message;
-  // The same in all processes, whose slots may be of different sizes but not smaller than this.
+  // The limit must be equal in all processes.  Their slots may differ in size, but are not smaller than share_slot.
   return bytes <= config_.share_slot.bytes / hosts_.most;
 }
 
@@ -36,10 +36,10 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
   const int own_number = own_host();
   const std::vector<int> leaders = one_host() ? std::vector<int>{} : leaders_for(root);
   const int leader = one_host() ? root : leaders[at(own_number)];
-  // Packed blocks: of this host for its leader, of all other hosts one after the other for the root.
+  // Packed blocks.  At a leader: those of this host.  At the root: those of all other hosts, host by host.
   std::byte* const memory =
       me == leader && !one_host() ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
-  const auto target = [&](std::size_t i) {  // the leader's, of the i-th rank here
+  const auto target = [&](std::size_t i) {  // where the leader puts the block of the i-th rank of this host
     return me == root ? block(blocks, hosts_.here[i]) : Buffer::of_bytes(memory + bytes * i, bytes);
   };
   for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
@@ -60,7 +60,7 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
   if (own && me == root) p2p::copy(*own, block(blocks, me));
   if (own && me == leader && me != root) put(*own, target(at(segment_.rank())).base());
   if (one_host()) return MPI_SUCCESS;
-  const auto for_each_other_host = [&](auto&& use) {  // of the root: the host's number and its packed blocks
+  const auto for_each_other_host = [&](auto&& use) {  // at the root: calls use(host, its packed blocks)
     std::byte* next = memory;
     for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
       if (host == at(own_number)) continue;
@@ -181,7 +181,7 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
       OPAL_MPI_STEP(segment_.claim());
       put(own ? *own : mine, offset, {segment_.slot(me), piece(mine.bytes(), offset)});
       segment_.arrive();
-      // From where it has just been put, which is in the cache.
+      // Copy from the slot, which is in the cache.
       if (own) get({segment_.slot(me), piece(mine.bytes(), offset)}, mine, offset);
     }
     for (int rank = (me + 1) % segment_.size(); rank != me; rank = (rank + 1) % segment_.size()) {
@@ -195,7 +195,7 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
 }
 
 HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const Blocks& blocks) {
-  // Every rank knows all sizes, so all decide alike.
+  // Every rank knows all sizes, so all ranks decide alike.
   std::uint64_t total = 0;
   std::uint64_t longest = 0;
   for (const Buffer& one : blocks) {
@@ -208,7 +208,7 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
   if (total > kShareBelow.bytes) return std::nullopt;
   const int me = comm_.rank();
   std::byte* const memory = packed(total);
-  std::vector<std::byte*> places(blocks.size());  // of each rank's block: host by host, as they travel
+  std::vector<std::byte*> places(blocks.size());  // by rank: its block in the packed memory, which is ordered by host
   Blocks of_hosts;
   bool even = true;
   std::byte* next = memory;
@@ -249,7 +249,7 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
 HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   const int me = comm_.rank();
   const std::uint64_t bytes = block(in, me).bytes();
-  // A slot holds a rank's blocks for all, later the leader's for all of its host from all others.
+  // A slot must hold the blocks of one rank for all ranks, and later, at the leader, those of other hosts for this one.
   const std::uint64_t most = one_host() ? segment_.slot_bytes() : config_.share_slot.bytes / hosts_.most;
   const bool fits = bytes <= most / static_cast<std::uint64_t>(comm_.size());
   if (!fits && (!one_host() || bytes > longest_.alltoall)) return std::nullopt;
@@ -272,7 +272,7 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   return one_host() ? MPI_SUCCESS : alltoall_between(in, bytes);
 }
 
-/// Pair by pair, a slot of the one and of the other at a time, so that in place nothing is overwritten before it went.
+/// Exchanges pair by pair, one slot of each rank at a time: so MPI_IN_PLACE overwrites no bytes before they are read.
 int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes) {
   const int me = segment_.rank();
   const int size = segment_.size();
@@ -309,7 +309,7 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
       receives.push_back(Buffer::of_bytes(next_received, size));
       next_received += size;
       if (is_ours) continue;
-      for (std::size_t from = 0; from < here; ++from) {  // all have arrived: this rank has read what it gets itself
+      for (std::size_t from = 0; from < here; ++from) {  // filled: alltoall() awaited all ranks
         for (const int to : hosts_.ranks[host]) {
           opal::copy_bytes(next, segment_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to),
                            bytes);
@@ -321,7 +321,7 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
   } else {
     OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule&) {}));
   }
-  // What came has, for each rank elsewhere, one block for each rank here.
+  // `received` has, for each rank of other hosts, one block for each rank of this host.
   segment_.begin(config_.share_slot.bytes);
   if (segment_.rank() == 0) {
     OPAL_MPI_STEP(segment_.claim());

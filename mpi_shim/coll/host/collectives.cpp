@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a host do through their team segment, and the two levels made of it: barrier, broadcast,
-// reductions.
+// Barrier, broadcast, reduce and allreduce of a HostTeam.
 #include <algorithm>
 
 #include "mpi_shim/coll/algorithms/bcast.hpp"
@@ -106,8 +105,9 @@ int HostTeam::reduce_here(const Buffer& in, std::byte* out, const op::Op& op, in
   return MPI_SUCCESS;
 }
 
-/// Each rank but a single receiver of the result fills a slot.  Each receiver makes all of a short piece itself; of
-/// a long one each rank makes a part and puts that into its slot, where no other rank needs what was there.
+/// All ranks fill their slots, except a single receiver `to` without parts.
+/// Without parts each receiver reduces the whole piece.  With parts each rank reduces one part and writes the result
+/// into that part of its slot, which no other rank reads before the second arrive().
 int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to) {
   const int rank = segment_.rank();
   const int size = segment_.size();
@@ -145,19 +145,20 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
   return MPI_SUCCESS;
 }
 
-/// Parts divide the work, but all ranks have to come together twice: for one that gets the result alone only many ranks
-/// make up for that, and none that wait for each other's core.
+/// Parts divide the work, but all ranks synchronise twice.  For a single receiver this pays off only with more than 4
+/// ranks that do not share cores.
 bool HostTeam::makes_parts(const Buffer& piece, int to) const noexcept {
   if (piece.bytes() < kShareSplitFrom.bytes) return false;
   return to == kAllRanks || (segment_.size() > 4 && job_.waits().ranks_per_core <= 1);
 }
 
-/// out = rank 0's op rank 1's op ... for `own`, this rank's elements, and the others' at `offset` of their slots.
+/// out = e0 op e1 op ..., where ei are the elements of rank i: `own` of this rank, those at byte `offset` of the slots
+/// of the others.
 void HostTeam::combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op) {
   if (own.count() == 0) return;
   const int last = segment_.size() - 1;
   const std::byte* mine = own.base();
-  if (mine == out && segment_.rank() != last) {  // in place: aside before it is overwritten
+  if (mine == out && segment_.rank() != last) {  // in place: copy the elements before they are overwritten
     opal::copy_bytes(part_.data(), mine, own.bytes());
     mine = part_.data();
   }

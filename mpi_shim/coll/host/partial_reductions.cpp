@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions of which every rank gets another part: scans and reduce-scatters.  Across hosts, where each host's ranks
-// follow one another, only what the ranks of a host have in common crosses the network, once.
+// Scans and reduce-scatters of a HostTeam.  Across hosts they require that the ranks of each host are consecutive; the
+// leaders then exchange only the combined values of their hosts.
 #include <algorithm>
 #include <numeric>
 
@@ -20,17 +20,17 @@ HostTeam::Outcome HostTeam::scan(const Buffer& from, const Buffer& to, const op:
   return one_host() ? scan_here(in.buffer(), result, op, exclusive) : scan_between(in.buffer(), result, op, exclusive);
 }
 
-/// The hosts' last ranks, which have the result of their host, scan these; then each host puts what is of those before
-/// it in front of its own.
+/// The last rank of each host, which has the host's result, is the leader here.  The leaders run an exclusive scan, and
+/// each rank combines the result of the hosts before its own with its result within the host.
 int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
   if (in.bytes() == 0) return MPI_SUCCESS;
   const auto count = static_cast<std::int64_t>(in.count());
   const bool is_last = segment_.rank() == segment_.size() - 1;
-  const bool has_result = !exclusive || segment_.rank() != 0;  // from this host
+  const bool has_result = !exclusive || segment_.rank() != 0;  // scan_here() writes `out`
   std::vector<int> leaders;
   for (const std::vector<int>& ranks : hosts_.ranks) leaders.push_back(ranks.back());
   std::byte* const before = packed(2 * in.bytes());
-  std::byte* const whole = before + in.bytes();  // this host's result, of its last rank
+  std::byte* const whole = before + in.bytes();  // at the last rank: the result of the whole host
   if (is_last) opal::copy_bytes(whole, in.base(), in.bytes());
   OPAL_MPI_STEP(scan_here(in, out, op, exclusive));
   if (is_last && !exclusive) opal::copy_bytes(whole, out, in.bytes());
@@ -47,8 +47,8 @@ int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, b
   return MPI_SUCCESS;
 }
 
-/// Along the ranks: each takes the result of the one before it out of its slot and puts its own into its slot, while
-/// the others are at other pieces.
+/// A pipeline along the ranks: each rank combines the previous rank's slot with its own piece into its own slot, while
+/// other ranks process other pieces.
 int HostTeam::scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
   if (in.bytes() == 0) return MPI_SUCCESS;
   const int rank = segment_.rank();
@@ -59,7 +59,7 @@ int HostTeam::scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool
     const Buffer piece = in.part(first, std::min(most, in.count() - first));
     std::byte* const result = out + first * element;
     segment_.begin(piece.bytes());
-    std::byte* sum = result;  // of the ranks up to this one
+    std::byte* sum = result;  // the result over the ranks up to this one
     if (!last) {
       OPAL_MPI_STEP(segment_.claim());
       sum = segment_.slot(rank);
@@ -91,7 +91,7 @@ HostTeam::Outcome HostTeam::reduce_scatter(const Buffer& from, const Buffer& to,
                     : reduce_scatter_between(in.buffer(), result, counts, op);
 }
 
-/// The leaders reduce what their hosts have, reduce-scatter that among each other, and deal out their hosts' parts.
+/// Each host reduces to its leader, the leaders run a reduce-scatter, and each leader passes the parts to its host.
 int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts,
                                      const op::Op& op) {
   const bool leads = segment_.rank() == 0;
@@ -105,7 +105,7 @@ int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) {
     build_reduce_scatter(schedule, in.at(whole), {parts, here, in.type()}, of_hosts, op);
   }));
-  // This rank's part of them.
+  // The bytes [begin, end) of this rank's part in the parts of its host.
   const auto first = counts.begin() + hosts_.here.front();
   const std::uint64_t begin = std::accumulate(first, first + segment_.rank(), std::uint64_t{0}) * element;
   const std::uint64_t end = begin + first[segment_.rank()] * element;
@@ -126,8 +126,8 @@ int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span
   return MPI_SUCCESS;
 }
 
-/// In place the result of a piece overwrites elements that are in the slots by then: an element's place in its rank's
-/// part is not behind its place in the whole.
+/// With MPI_IN_PLACE the result of a piece overwrites only elements that are already in the slots, since the offset of
+/// an element in its rank's part is not larger than its offset in `in`.
 int HostTeam::reduce_scatter_here(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts,
                                   const op::Op& op, std::uint64_t most) {
   const int rank = segment_.rank();
@@ -136,7 +136,7 @@ int HostTeam::reduce_scatter_here(const Buffer& in, std::byte* out, std::span<co
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
   for (std::uint64_t first = 0; first < longest; first += most) {
     const auto size_of = [&](std::uint64_t count) { return first < count ? std::min(most, count - first) : 0; };
-    const std::uint64_t bytes = size_of(longest) * element;  // of each rank's part in a slot
+    const std::uint64_t bytes = size_of(longest) * element;  // of a slot for each rank's part
     segment_.begin(bytes * counts.size());
     OPAL_MPI_STEP(segment_.claim());
     std::byte* to = segment_.slot(rank);

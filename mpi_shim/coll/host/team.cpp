@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a communicator's ranks find their team.
+// Creation of the host team of a communicator.
 #include "mpi_shim/coll/host/team.hpp"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace mpi_shim::coll {
 namespace {
 
-constexpr std::uint64_t kPiecesOnSharedCores = 4;
+constexpr std::uint64_t kPiecesOnSharedCores = 4;  // factor of mpi_coll_share_slot if ranks share cores
 
-/// Ranks of `comm` that share a segment with this process: those of its host, at most `most` of them.
+/// The ranks of `comm` that share a segment with this process: of its host, in groups of at most `most` ranks.
 std::vector<int> group_here(Job& job, const comm::Communicator& comm, std::uint32_t most) {
   std::vector<int> local;
   std::size_t own = 0;
@@ -32,12 +32,12 @@ std::vector<int> group_here(Job& job, const comm::Communicator& comm, std::uint3
   return {local.begin() + static_cast<std::ptrdiff_t>(first), local.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
-/// What each rank tells all others.
+/// The data that each rank sends to all others; an exchange() record.
 struct Introduction {
-  std::int64_t leader;
-  Longest longest;          // what it wants to share
-  std::int64_t fences;      // 1: a rank that goes to sleep may pay for its fences
-  HostMemory::Offer offer;  // a leader's
+  std::int64_t leader;      // the leader of its host
+  Longest longest;          // its limits; the minimum over all ranks is used
+  std::int64_t fences;      // 1: it accepts remote fences (TeamSegment::Manner::fences_paid)
+  HostMemory::Offer offer;  // of a leader: its segment; else empty
 };
 
 Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
@@ -75,7 +75,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   const Config& config = comm.vci().scheduler().config();
   std::vector<int> here = group_here(job, comm, config.share_ranks);
   const bool leads = here.front() == comm.rank();
-  // Ranks that share cores lose more by each exchange than by larger pieces.
+  // Ranks that share cores lose more by an additional exchange than by larger pieces.
   const bool cores_shared = job.waits().ranks_per_core > 1;
   const std::uint64_t pieces = cores_shared ? kPiecesOnSharedCores : 1;
   const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);
@@ -111,7 +111,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   for (const int rank : here) {
     p2p::Peer& peer = comm.peer(rank);
     const am::Lock::Guard guard{comm.engine().lock()};
-    // Connected, so that it can be woken, and its end is noticed.
+    // TeamSegment needs a connection to wake the peer and to notice its failure.
     ready = ready && (rank == comm.rank() || comm.engine().reach(peer) == MPI_SUCCESS);
     peers.push_back(&peer);
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/host/team.hpp — collectives of a communicator in two levels: the ranks of a host through shared memory,
-// one rank of each host with those of the other hosts by messages (docs/design/mpi-collectives.md).
-// Blocking ones only; made after some of them, when all processes are in one.  Owned by its communicator.
-// Each operation answers an error class, or nothing when it is none for shared memory: the same in all processes, by
-// what the standard makes equal there.
-// Threads: one at a time, as the standard has it for the collectives of a communicator.
+// mpi_shim/coll/host/team.hpp — blocking collectives of a communicator in two levels: the ranks of a host use shared
+// memory, one leader per host exchanges messages with the leaders of other hosts (docs/design/mpi-collectives.md).
+// Owned by its communicator; borrows the Job.  find() creates it within a blocking collective of all its processes.
+// Each operation returns an error class, or nullopt: it does not use shared memory, and the caller runs a Schedule.
+// All processes decide alike, since they use only what the standard requires to be equal everywhere.
+// Threads: one at a time, which the standard requires for the collectives of a communicator.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -24,28 +24,28 @@ class Job;
 
 namespace mpi_shim::coll {
 
-/// The ranks of a communicator by hosts.
+/// The ranks of a communicator by host.  More than mpi_coll_share_ranks ranks of a machine count as several hosts.
 struct Hosts {
-  std::vector<int> leaders;             ///< the lowest rank of each, ascending
-  std::vector<int> of_rank;             ///< by rank: which host, an index into leaders
-  std::vector<int> here;                ///< this host's ranks, ascending
-  std::vector<std::vector<int>> ranks;  ///< of each host, ascending
-  std::size_t most = 0;                 ///< ranks of the host that has the most
-  bool in_order = true;                 ///< each host's ranks follow one another
+  std::vector<int> leaders;             ///< the lowest rank of each host, ascending
+  std::vector<int> of_rank;             ///< by rank: its host, an index into leaders and ranks
+  std::vector<int> here;                ///< the ranks of this host, ascending
+  std::vector<std::vector<int>> ranks;  ///< by host: its ranks, ascending
+  std::size_t most = 0;                 ///< the largest number of ranks of one host
+  bool in_order = true;                 ///< the ranks of each host are consecutive
 };
 
-/// Bytes that go through shared memory, at most.
+/// The most bytes that use shared memory.
 struct Longest {
-  std::uint64_t message;
-  std::uint64_t alltoall;  ///< of a block for one rank
+  std::uint64_t message;   ///< of a message, or of a block
+  std::uint64_t alltoall;  ///< of one block of an alltoall
 };
 
 class HostTeam {
  public:
   using Outcome = std::optional<int>;
 
-  /// The team, if a blocking collective on `comm` may use it: null at first, and where there is none.  To be called
-  /// once for each of them in every process.
+  /// The team of `comm`, for one blocking collective.  Null: during the first mpi_coll_share_after collectives, or the
+  /// communicator cannot have a team.  Requires: every process calls it once in each blocking collective on `comm`.
   static HostTeam* find(Job& job, comm::Communicator& comm);
 
   Outcome barrier();
@@ -53,75 +53,83 @@ class HostTeam {
   Outcome reduce(const Buffer& in, const Buffer& out, const op::Op& op, int root);
   Outcome allreduce(const Buffer& in, const Buffer& out, const op::Op& op);
   Outcome scan(const Buffer& in, const Buffer& out, const op::Op& op, bool exclusive);
-  /// `counts` elements of `in` are for each rank.
+  /// counts[r] elements of `in` are for rank r.
   Outcome reduce_scatter(const Buffer& in, const Buffer& out, std::span<const std::uint64_t> counts, const op::Op& op);
-  /// Blocks of the same size; a null `own` is MPI_IN_PLACE.
+  /// Requires: all blocks have the same size.  `own` and `blocks`: see algorithms/gather.hpp.
   Outcome gather(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome allgather(const std::optional<Buffer>& own, const Blocks& blocks);
-  /// Blocks of any size, of which every rank knows all.
+  /// Blocks of any size; every rank knows all sizes.
   Outcome allgatherv(const std::optional<Buffer>& own, const Blocks& blocks);
-  /// `out` may be `in`.
+  /// &out == &in is MPI_IN_PLACE, here and in alltoallv().
   Outcome alltoall(const Blocks& out, const Blocks& in);
-  /// Blocks of any size, which only the two ranks know that it is from and for.
+  /// Blocks of any size; only the sender and the receiver of a block know its size.
   Outcome gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome scatterv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome alltoallv(const Blocks& out, const Blocks& in);
 
  private:
-  /// Null when shared memory is not to be had in some process, or joins no two ranks; then it is so in all.
+  /// Null in all processes if one of them cannot map its segment, or if no two ranks are on one host.
   static std::unique_ptr<HostTeam> make(Job& job, comm::Communicator& comm);
   HostTeam(Job& job, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest);
 
   [[nodiscard]] bool one_host() const noexcept { return hosts_.leaders.size() == 1; }
+  /// Whether a reduction of `in` uses shared memory.
   [[nodiscard]] bool takes(const Buffer& in, const op::Op& op) const noexcept;
   [[nodiscard]] int own_host() const noexcept { return hosts_.of_rank[static_cast<std::size_t>(comm_.rank())]; }
-  /// A rank of this host on its team segment.
+  /// The rank on the team segment of a rank of this host.
   [[nodiscard]] int place(int rank) const noexcept;
-  /// The leader of each host, by hosts; `root` is the leader of its own host.
+  /// By host: its leader.  `root` takes the place of the leader of its host.
   [[nodiscard]] std::vector<int> leaders_for(int root) const;
-  /// Runs what `build` writes down for the leaders; all others only count it.
+  /// Runs the schedule that `build(Schedule&)` fills, among the leaders.  All other ranks only take the tag.
   template <class Build>
   int among(const std::vector<int>& leaders, Build&& build);
-  /// Taken by all ranks in the same operation.
+  /// Requires: all ranks call it as often, in the same operations.
   int next_tag();
 
-  /// Of a message that passes through slots piece by piece: the size of the piece at `offset`.
+  /// The size of the piece at `offset` of a message of `bytes` bytes that passes through the slots in pieces.
   [[nodiscard]] std::uint64_t piece(std::uint64_t bytes, std::uint64_t offset) const noexcept {
     return std::min(bytes - offset, segment_.slot_bytes());
   }
-  /// Whether blocks of so many bytes, which all ranks of a host have, go through its memory.
+  /// Whether blocks of `bytes` bytes of all ranks use shared memory.
   [[nodiscard]] bool takes_blocks(std::uint64_t bytes) const noexcept;
-  /// Hands each rank of this host what `leader`, one of them, has for it: blocks of `bytes` in the order of the ranks.
+  /// `leader`, a rank of this host, gives each rank of this host its block.  All blocks fit one slot together.
   int scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes);
-  /// Of one host: blocks of which a slot does not hold one for every rank.
+  /// For one host only: blocks that are too large for one block per rank to fit a slot.
   int scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& own, int root, std::uint64_t bytes);
   int alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes);
-  /// Packs this host's blocks for other hosts from the slots, exchanges, and hands out what came.
+  /// The second part of alltoall(): the leader packs the blocks for other hosts from the slots, exchanges them with the
+  /// other leaders, and passes the received blocks to the ranks of this host in its slot.
   int alltoall_between(const Blocks& in, std::uint64_t bytes);
-  /// Of at least one byte in all.
+  /// Requires: the blocks have at least one byte together.
   int allgather_here(const std::optional<Buffer>& own, const Blocks& blocks);
   struct PairsAre {
-    bool to_one = false;    ///< no rank has blocks for more than one rank
-    bool in_place = false;  ///< blocks for others lie where theirs go
+    bool to_one = false;    ///< each rank has a block for at most one rank (gatherv)
+    bool in_place = false;  ///< the outgoing blocks are in the receive buffers
   };
+  /// `out_to(rank)`, `in_from(rank)`: the block for, or from, another rank; null: there is none.
   template <class OutTo, class InFrom>
   int exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAre are);
+  /// By rank of the communicator: the blocks that need a message, for ranks of other hosts and for the ranks of this
+  /// host whose bit is in `left` (by rank on the team segment); null for all other ranks.
   template <class BlockOf>
   std::vector<const Buffer*> blocks_left(const BlockOf& block_of, std::uint64_t left) const;
+  /// Copies the blocks that are not null into packed() memory and makes `blocks` point to the copies, which it returns.
   Blocks put_aside(std::span<const Buffer*> blocks);
-  /// Memory for packed blocks, until the next call; kept for the next operation.
+  /// Memory of at least `bytes` bytes for packed blocks, valid until the next call; its allocation is reused.
   std::byte* packed(std::uint64_t bytes);
 
+  // The part of this host.  `from`, `to`: ranks on the team segment; to == -1: all ranks get the result.
   int bcast_here(const Buffer& buffer, int from);
   int reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to);
   int reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to);
   int scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive);
-  /// At most `most` elements for each rank at a time.
+  /// `most`: elements for each rank that one exchange carries.
   int reduce_scatter_here(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts, const op::Op& op,
                           std::uint64_t most);
   int scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive);
   int reduce_scatter_between(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts, const op::Op& op);
+  /// Whether each rank reduces one part of `piece`.  Otherwise each receiver of the result reduces the whole piece.
   [[nodiscard]] bool makes_parts(const Buffer& piece, int to) const noexcept;
   void combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op);
 
@@ -131,8 +139,8 @@ class HostTeam {
   TeamSegment segment_;
   const Config config_;
   const Longest longest_;          // the same in all processes
-  std::vector<std::byte> part_;    // where this rank's part of a reduction is made
-  std::vector<std::byte> packed_;  // blocks on their way between hosts
+  std::vector<std::byte> part_;    // scratch memory of a reduction, slot_bytes()
+  std::vector<std::byte> packed_;  // see packed()
 };
 
 }  // namespace mpi_shim::coll

@@ -13,13 +13,12 @@ namespace {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "shared between processes");
 
-// Polls before anything else is tried: a peer on another core answers within them, if it is there already.
-constexpr int kFirstPolls = 200;
-constexpr int kPollsPerPass = 32;
+constexpr int kFirstPolls = 200;   // polls before the first fence: a peer that is in the collective answers within them
+constexpr int kPollsPerPass = 32;  // polls between two rounds of progress
 
-/// Has the line of `address` become this core's own, so that a store to it need not wait for other cores to give it up.
-/// (Compilers turn __builtin_prefetch(address, 1) into the hint for reading where they do not know the processor; those
-/// of x86-64 that do not know this instruction take it for none.)
+/// Fetches the cache line of `address` for writing, so that a later store does not wait for other cores.
+/// (For a generic x86-64 target compilers turn __builtin_prefetch(address, 1) into a prefetch for reading.  Processors
+/// without PREFETCHW execute it as a no-op.)
 void prefetch_to_write(const void* address) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
@@ -97,7 +96,7 @@ int TeamSegment::wait(const Want& want) noexcept {
 bool TeamSegment::spin(const Want& want) noexcept {
   const opal::Deadline end = opal::Deadline::after(manner_.spin);
   do {
-    engine_.poll_all();  // others may need this process to move their messages
+    engine_.poll_all();  // messages of other processes may need progress of this one
     for (int poll = 0; poll < kPollsPerPass; ++poll) {
       if (holds(want, rank_)) return true;
       opal::cpu_relax();
@@ -124,9 +123,9 @@ int TeamSegment::sleep(const Want& want) noexcept {
         held = holds(want, rank_);
         if (held || lost_a_peer()) return true;
         if ((head_->sleepers.load(std::memory_order_relaxed) & own_bit_) == 0) {
-          // Announced first, looked after: with the fence of tell_sleepers(), which either side pays for, one sees
-          // the other.  A waker that was late may have taken the bit for what was waited for before: then it woke us
-          // for nothing, and we say it again.
+          // Set the bit, fence, then test: with the sender's fence in tell_sleepers(), either the waker sees the bit
+          // or this rank sees the store.  The bit may be clear here again, since a late waker took it for an earlier
+          // Want; then it is set anew.
           head_->sleepers.fetch_or(own_bit_, std::memory_order_seq_cst);
           opal::receiver_fence(manner_.fences_paid);
           held = holds(want, rank_);
@@ -152,9 +151,9 @@ void TeamSegment::tell_sleepers() noexcept {
 void TeamSegment::wake(std::uint64_t asleep) noexcept {
   for (; asleep != 0; asleep &= asleep - 1) {
     const int rank = std::countr_zero(asleep);
-    if (rank >= size_) return;  // not a bit that a rank sets
+    if (rank >= size_) return;  // invalid: no rank sets this bit
     const Want want = Want::unpack(line(rank).wanted.load(std::memory_order_relaxed));
-    // What holds stays true: the first rank that sees it takes the bit and wakes; the others need not.
+    // A Want that is true stays true.  The first rank that sees it clears the bit and sends the wake-up message.
     const std::uint64_t bit = std::uint64_t{1} << rank;
     if (want.rank < size_ && want.place <= kFinished && holds(want, rank) &&
         (head_->sleepers.fetch_and(~bit, std::memory_order_acq_rel) & bit) != 0) {

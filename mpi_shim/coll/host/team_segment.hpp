@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/host/team_segment.hpp — memory through which ranks of one host do their part of a collective: a line of
-// counters, some cells for short data and a few slots for long ones per rank (docs/design/mpi-collectives.md).
-// A rank writes only its own.  Operations are numbered exchanges, the same everywhere; a cell or slot begins with the
-// exchange in which it was filled, in the line where a cell's data begin.  `finished` says up to which exchange a rank
-// has read the others'.  A waiting rank polls first, then writes into its line what it waits for and sleeps as for
-// messages; the one that makes it true wakes it with one. Threads: one at a time, as the standard has it for the
-// collectives of a communicator.
+// mpi_shim/coll/host/team_segment.hpp — shared memory for the collectives of the ranks of one host.  Per rank: a cache
+// line of counters, kCells cells for short data, kSlots slots for long data (docs/design/mpi-collectives.md).
+// A rank writes only its own memory, and the sleepers' word.  All ranks count the exchanges alike.  A cell or slot
+// begins with the number of the exchange in which its owner filled it; `finished` of a rank is the exchange up to which
+// it has read the data of the others.
+// A waiting rank polls, then writes its Want into its line, sets its bit among the sleepers and sleeps in its Engine.
+// The rank that makes the Want true wakes it by a message (Engine::wake).
+// Owns the mapping; borrows Engine and peers.  Threads: one at a time.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -25,21 +26,22 @@ namespace mpi_shim::coll {
 
 class TeamSegment {
  public:
-  static constexpr int kMostRanks = 64;  ///< bits of the word of sleepers
+  static constexpr int kMostRanks = 64;  ///< one bit each in Head::sleepers
 
-  /// Data of at most so many bytes are short.
+  /// The most bytes of data in a cell.
   static constexpr std::uint64_t kCellBytes = 1072;
 
-  /// How it waits.
+  /// How a rank waits.
   struct Manner {
-    std::chrono::microseconds spin;
-    bool core_is_shared;  ///< others that run on this core make it true
-    bool fences_paid;     ///< all accept remote fences (opal/core/sync/asymmetric_fence.hpp), and the sleeper pays
+    std::chrono::microseconds spin;  ///< time of polling before it sleeps
+    bool core_is_shared;             ///< other ranks run on this core: it yields between polls
+    bool fences_paid;  ///< all ranks accept remote fences, and the sleeper executes them (asymmetric_fence.hpp)
   };
 
   static std::uint64_t bytes_for(int ranks, std::uint64_t slot_bytes) noexcept;
 
-  /// `memory` has bytes_for(peers.size(), slot_bytes); `peers` have been reached, this process is the `rank`-th.
+  /// Requires: `memory` has bytes_for(peers.size(), slot_bytes) bytes, zeroed by its maker; slot_bytes is a multiple of
+  /// 64; peers[rank] is this process, and Engine::reach() has connected all others.
   TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers, p2p::Engine& engine,
               Manner manner);
 
@@ -47,27 +49,27 @@ class TeamSegment {
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
 
-  // --- One operation, in this order.  Waits return an error class: MPI_ERR_PROC_ABORTED when a rank is gone.
+  // --- One exchange, in this order.  Waits return an error class: MPI_ERR_PROC_ABORTED when a rank has failed.
 
-  /// What was read in earlier exchanges is not needed any more.  No rank puts more than `most` bytes into its slot:
-  /// short ones into a cell, which is then what is called its slot below; the same in all ranks.
+  /// Begins the next exchange and ends the reading of earlier ones.  `most`, equal in all ranks: the most bytes that a
+  /// rank fills in.  Up to kCellBytes the functions below that name a slot use a cell.
   void begin(std::uint64_t most) noexcept {
     end_turn();
     most > kCellBytes ? take_slot() : take_cell(most);
   }
-  /// The same where ranks do not know how much others have: each rank fills a cell and, as is to be read there, a slot
-  /// beside it.
+  /// As begin() when ranks do not know how much the others fill in: a rank fills its cell, and also its slot if the
+  /// content of the cell says so.
   void begin_uneven() noexcept {
     end_turn();
     take_cell(kCellBytes);
     slots_used_ = true;
   }
-  /// Waits until no rank needs what is in the own slot.
+  /// Waits until all ranks have read the old content of the own slot.
   int claim() noexcept { return claim(place_); }
-  /// A rank's slot of this operation, aligned to 16: the own one to be written after claim(), others' to be read after
-  /// await().
+  /// A rank's slot of this exchange, aligned to 16 bytes.  The own one is writable from claim() to arrive(), another
+  /// rank's is readable from await() to the next begin().
   [[nodiscard]] std::byte* slot(int rank) const noexcept { return of_rank(rank) + data_; }
-  /// After begin_uneven(): the same two for the slot beside the cell, which is filled before arrive().
+  /// After begin_uneven(): claim() and slot() for the slot besides the cell.  The rank fills it before arrive().
   int claim_beside() noexcept {
     const int error = claim(slot_of_exchange());
     filled_[slot_of_exchange()] = exchange_;
@@ -76,50 +78,54 @@ class TeamSegment {
   [[nodiscard]] std::byte* beside(int rank) const noexcept {
     return of_rank(rank) + offset_of(slot_of_exchange()) + kSlotHeader;
   }
-  /// Says that the own slot is filled.
+  /// Publishes the content of the own slot.
   void arrive() noexcept;
+  /// Waits until `rank` has filled its slot.
   int await(int rank) noexcept {
     if (header(rank, place_).exchange.load(std::memory_order_acquire) < exchange_) [[unlikely]] {
       if (const int error = wait({exchange_, rank, place_}); error != MPI_SUCCESS) return error;
-    } else {  // the rank is ahead: what it may have put there meanwhile
+    } else {  // the rank may be ahead: prefetch the cell of a later exchange
       for_lines_of_cell(rank, kReadAhead, [](const std::byte* address) { __builtin_prefetch(address); });
     }
     has_come(rank);
     return MPI_SUCCESS;
   }
+  /// Waits until all other ranks have filled their slots.
   int await_all() noexcept;
-  /// From here on arrive() and await() mean a second filling of the same slots, of parts that no other rank reads yet.
+  /// Begins a second filling of the same slots, which the following arrive() and await() refer to.  A rank writes only
+  /// bytes of its slot that no other rank still reads.
   void refill() noexcept { ++exchange_; }
 
  private:
-  static constexpr std::uint32_t kCells = 16;  // exchanges that a writer may be ahead of its readers
+  // Exchanges that a writer may be ahead of its readers: short ones, long ones.
+  static constexpr std::uint32_t kCells = 16;
   static constexpr std::uint32_t kSlots = 4;
-  static constexpr std::uint32_t kFinished = kCells + kSlots;  // where a place is asked for: the counter
+  static constexpr std::uint32_t kFinished = kCells + kSlots;  // as a place: the counter `finished`
   static constexpr std::uint64_t kCellHeader = 16;
   static constexpr std::uint64_t kSlotHeader = 64;
-  static constexpr std::uint64_t kExchangesPerNotice = 4;  // of short ones; a power of two, far below kCells
-  static constexpr std::uint32_t kReadAhead = 3;
-  static constexpr std::uint64_t kMostLinesAhead = 5;
-  static constexpr int kAll = -1;
+  static constexpr std::uint64_t kExchangesPerNotice = 4;  // between stores of `finished`; a power of two << kCells
+  static constexpr std::uint32_t kReadAhead = 3;           // exchanges by which await() prefetches
+  static constexpr std::uint64_t kMostLinesAhead = 5;      // cache lines of a cell that are prefetched
+  static constexpr int kAll = -1;                          // as Want::rank: all ranks but the waiting one
 
   struct alignas(64) Head {
-    std::atomic<std::uint64_t> sleepers;
+    std::atomic<std::uint64_t> sleepers;  // bit r: rank r sleeps or is about to
   };
   struct alignas(64) Line {
     std::atomic<std::uint64_t> finished;
-    std::atomic<std::uint64_t> wanted;  // a Want, packed; counts while the rank's bit among the sleepers is set
+    std::atomic<std::uint64_t> wanted;  // a packed Want; valid while the rank's bit is set in `sleepers`
   };
-  /// Of a cell or slot.
+  /// At the beginning of a cell or slot.
   struct Header {
-    std::atomic<std::uint64_t> exchange;  // in which it was filled
+    std::atomic<std::uint64_t> exchange;  // the exchange in which its owner filled it
   };
   static_assert(sizeof(Header) <= kCellHeader);
 
-  /// Something that a rank waits for: a counter of one rank or all to be at least `exchange`.
+  /// A condition that a rank waits for: a counter of `rank`, or of all ranks (kAll), is at least `exchange`.
   struct Want {
     std::uint64_t exchange;
     int rank;
-    std::uint32_t place;  // of a cell or slot, or kFinished
+    std::uint32_t place;  // the counter: of a cell [0, kCells), of a slot [kCells, kFinished), or kFinished
 
     [[nodiscard]] std::uint64_t packed() const noexcept {
       return exchange << 12 | static_cast<std::uint64_t>(rank + 1) << 5 | place;
@@ -130,7 +136,7 @@ class TeamSegment {
   };
   static_assert(kFinished < 1U << 5 && kMostRanks < 1 << 7);
 
-  /// From the beginning of a rank's memory on: the line, the cells, the slots.
+  /// The offset of a cell or slot in a rank's memory, which holds the line, the cells and the slots.
   [[nodiscard]] std::uint64_t offset_of(std::uint32_t place) const noexcept {
     return sizeof(Line) +
            (place < kCells ? place * kCellStride : kCells * kCellStride + (place - kCells) * slot_stride_);
@@ -155,7 +161,8 @@ class TeamSegment {
     return place == kFinished ? line(rank).finished : header(rank, place).exchange;
   }
 
-  /// Of the cell that a rank fills so many exchanges from now, if what comes is of the length of what is there now.
+  /// Calls `use(address)` for the cache lines of the cell that `rank` fills `ahead` exchanges from now.  Assumes that
+  /// its data are as long as those of this exchange.
   template <class Use>
   void for_lines_of_cell(int rank, std::uint32_t ahead, Use&& use) const noexcept {
     const std::byte* const cell = of_rank(rank) + offset_of((place_ + ahead) % kCells);
@@ -174,9 +181,9 @@ class TeamSegment {
     cell_lines_ = 0;
     slots_used_ = true;
   }
-  /// Says, at the latest after a few exchanges and at once after one with slots, up to where this rank has read.
-  /// Without a fence, so that a rank that falls asleep at this very moment may be missed unless it pays for fences; it
-  /// hears of it with what comes next: arrive(), or the first wait that is not over at once.
+  /// Publishes the exchange up to which this rank has read: after each exchange with slots, and after every
+  /// kExchangesPerNotice-th other one.  It executes no fence, so unless fences_paid it may miss a rank that is falling
+  /// asleep.  That rank is woken by the next tell_sleepers(): in arrive(), or in the next wait that has to poll long.
   void end_turn() noexcept {
     if (slots_used_ || exchange_ % kExchangesPerNotice == 0) {
       line(rank_).finished.store(exchange_, std::memory_order_release);
@@ -190,22 +197,22 @@ class TeamSegment {
     return all_finished_ >= filled_[place] ? MPI_SUCCESS : wait_for_readers(filled_[place]);
   }
   int wait_for_readers(std::uint64_t exchange) noexcept;
-  /// The `rank`-th has filled its slot in this exchange, so has finished those before.
+  /// `rank` has filled its slot in this exchange, which implies that it has finished the earlier exchanges.
   void has_come(int rank) noexcept {
     came_ |= std::uint64_t{1} << rank;
     if (came_ == others_) all_finished_ = begun_ - 1;
   }
-  /// Whether `waiting` may go on; it does not wait for itself.
+  /// Whether `want` of the rank `waiting` is true.
   [[nodiscard]] bool holds(const Want& want, int waiting) const noexcept;
   [[nodiscard]] bool lost_a_peer() noexcept;
   int wait(const Want& want) noexcept;
-  /// Polls for a while, or yields between polls if the core is shared.  Returns whether the condition holds.
+  /// Polls for manner_.spin; yield_while_waiting() yields the core between polls.  Returns whether `want` is true.
   bool spin(const Want& want) noexcept;
   bool yield_while_waiting(const Want& want) noexcept;
   int sleep(const Want& want) noexcept;
-  /// After a store to the own memory: one of the two, this rank or a sleeper, sees the other.
+  /// wake_sleepers() after a fence: a store before it is seen by a rank that falls asleep, or this rank sees its bit.
   void tell_sleepers() noexcept;
-  /// Those that are seen to sleep.
+  /// Wakes the ranks whose bit is seen in `sleepers` and whose Want is true.
   void wake_sleepers() noexcept {
     const std::uint64_t asleep = head_->sleepers.load(std::memory_order_acquire) & ~own_bit_;
     if (asleep != 0) [[unlikely]]
@@ -222,21 +229,21 @@ class TeamSegment {
   const int rank_;
   const int size_;
   const std::uint64_t own_bit_;
-  const std::uint64_t others_;  // a bit for each
+  const std::uint64_t others_;  // the bits of all other ranks
   const std::vector<p2p::Peer*> peers_;
   p2p::Engine& engine_;
   const Manner manner_;
   std::unique_ptr<opal::YieldPolicy> yield_policy_ = std::make_unique<opal::YieldPolicy>();
-  std::uint64_t exchange_ = 0;
-  std::uint64_t begun_ = 0;  // exchange_ before any refill()
-  std::uint32_t place_ = 0;
-  bool slots_used_ = false;
-  std::uint64_t cell_lines_ = 0;                         // that are worth to be fetched ahead
-  std::uint64_t data_ = 0;                               // of place_
-  std::uint64_t came_ = 0;                               // ranks seen in this exchange
-  std::array<std::uint64_t, kCells + kSlots> filled_{};  // the own ones: when last
-  std::uint64_t all_finished_ = 0;                       // as far as known
-  std::uint32_t failures_seen_;
+  std::uint64_t exchange_ = 0;    // the current one
+  std::uint64_t begun_ = 0;       // exchange_ at the last begin(), before any refill()
+  std::uint32_t place_ = 0;       // the cell or slot of this exchange
+  bool slots_used_ = false;       // by this exchange
+  std::uint64_t cell_lines_ = 0;  // cache lines of a cell to prefetch; 0: a slot
+  std::uint64_t data_ = 0;        // offset of the data of place_ in a rank's memory
+  std::uint64_t came_ = 0;        // bits of the ranks that have filled their slot in this exchange
+  std::array<std::uint64_t, kCells + kSlots> filled_{};  // by place: the exchange in which this rank last filled it
+  std::uint64_t all_finished_ = 0;                       // all other ranks are known to have finished it
+  std::uint32_t failures_seen_;                          // Engine::failures() at construction
 };
 
 }  // namespace mpi_shim::coll

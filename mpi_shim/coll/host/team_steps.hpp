@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/host/team_steps.hpp — what the files that implement HostTeam share: the level between hosts.
+// mpi_shim/coll/host/team_steps.hpp — helpers of the files that implement HostTeam: copies to and from slots, and the
+// schedules among the leaders.
 #pragma once
 #include <algorithm>
 
 #include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/run.hpp"
 
-/// An error ends the operation: the other ranks find out in their own waits.
+/// Returns from the enclosing function if `expression` is an error class.  The other ranks find the error in their own
+/// waits.
 #define OPAL_MPI_STEP(expression) \
   if (const int error = (expression); error != MPI_SUCCESS) return error
 
@@ -14,17 +16,17 @@ namespace mpi_shim::coll {
 
 inline std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
 
-/// The first of two that is an error.
+/// `first` if it is an error class, else `second`.
 inline int worse(int first, int second) noexcept { return first != MPI_SUCCESS ? first : second; }
 
-/// Into a slot.
+/// Copies a whole message into a slot.
 inline void put(const Buffer& from, std::byte* to) noexcept { p2p::copy(from, Buffer::of_bytes(to, from.bytes())); }
-/// A part of the message, from byte `offset` on, into a slot.
+/// Copies to.size() bytes of the message from byte `offset` on into a slot.
 inline void put(const Buffer& from, std::uint64_t offset, MutableBytes to) noexcept {
   if (from.contiguous() != nullptr) return put(Buffer::of_bytes(from.contiguous() + offset, to.size()), to.data());
   p2p::pack(from, to, offset);
 }
-/// Out of a slot.
+/// The same two out of a slot.
 inline void get(const std::byte* from, const Buffer& to) noexcept { p2p::copy(Buffer::of_bytes(from, to.bytes()), to); }
 inline void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
   if (to.contiguous() != nullptr) return get(from.data(), Buffer::of_bytes(to.contiguous() + offset, from.size()));

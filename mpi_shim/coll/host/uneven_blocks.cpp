@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gatherv, scatterv, alltoallv and alltoallw: blocks of which only the two ranks know the size that they are from and
-// for.  All take one exchange, whatever the sizes: each rank puts the lengths of its blocks into its cell, and the
-// blocks behind these, or into the slot beside it when they are long.  What does not fit there and what is for other
-// hosts goes by messages; of a host's the lengths say so.
+// Gatherv, scatterv, alltoallv and alltoallw of a HostTeam: only the sender and the receiver of a block know its size.
+// All use one exchange, whatever the sizes.  Each rank writes the lengths of its blocks into its cell, followed by the
+// blocks, or, if they do not fit the cell, writes the blocks into its slot.  Blocks that do not fit the slot have the
+// length kByMessage and are sent as messages, as are all blocks for other hosts.
 #include <array>
 #include <cstring>
 
@@ -17,20 +17,20 @@ using Lengths = std::array<Length, TeamSegment::kMostRanks>;
 constexpr Length kByMessage = UINT32_MAX;
 static_assert(sizeof(Lengths) < TeamSegment::kCellBytes);
 
-/// Where the blocks begin in a cell.
+/// The offset of the blocks in a cell with `number` lengths.
 std::uint64_t behind_lengths(std::size_t number) { return align_up(number * sizeof(Length), 16); }
 bool fits_cell(std::size_t number, std::uint64_t bytes) {
   return bytes <= TeamSegment::kCellBytes - behind_lengths(number);
 }
 
-/// What one rank has for others in an exchange.
+/// The lengths and blocks that one rank writes or reads in an exchange.
 class Offer {
  public:
-  /// No block longer than `longest` goes through slots.
+  /// `longest`: the most bytes of a block in a cell or slot.  `number`: blocks of each rank.
   Offer(TeamSegment& segment, std::uint64_t longest, std::size_t number) noexcept
       : segment_(segment), longest_(longest), number_(number) {}
 
-  /// Writes it and says so; `blocks` may have null ones.
+  /// Writes this rank's blocks and publishes them.  Null blocks count as empty.  Returns an error class.
   int put(std::span<const Buffer* const> blocks) {
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < number_; ++i) {
@@ -54,7 +54,8 @@ class Offer {
     return MPI_SUCCESS;
   }
 
-  /// Reads the `index`-th block of `from` into `to`, if by_message() does not say that it is not there.
+  /// Waits for `from` and copies its `index`-th block to `to`, unless by_message(index) is true afterwards.  Returns an
+  /// error class.
   int take(int from, std::size_t index, const Buffer& to) {
     OPAL_MPI_STEP(segment_.await(from));
     const std::byte* const cell = segment_.slot(from);
@@ -66,13 +67,13 @@ class Offer {
       if (i == index) before = total;
       if (!by_message(i)) total += lengths_[i];
     }
-    if (total > segment_.slot_bytes()) return MPI_ERR_INTERN;  // no rank of ours says that
+    if (total > segment_.slot_bytes()) return MPI_ERR_INTERN;  // invalid: put() never writes this
     const std::byte* const blocks = fits_cell(number_, total) ? cell + behind_lengths(number_) : segment_.beside(from);
     coll::get({blocks + before, std::min<std::uint64_t>(lengths_[index], to.bytes())}, to, 0);
     return lengths_[index] <= to.bytes() ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
   }
 
-  /// Of the last put() or take().
+  /// After put() or take(): whether that rank's `index`-th block is sent as a message.
   [[nodiscard]] bool by_message(std::size_t index) const noexcept { return lengths_[index] == kByMessage; }
 
  private:
@@ -109,19 +110,18 @@ HostTeam::Outcome HostTeam::alltoallv(const Blocks& out, const Blocks& in) {
   return exchange_pairs(out_to, in_from, {.in_place = in_place});
 }
 
-/// `out_to(rank)`, `in_from(rank)`: this rank's block for another and from it; null where the operation knows none.
 template <class OutTo, class InFrom>
 int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAre are) {
   const int me = segment_.rank();
   const int tag = next_tag();
   const std::vector<int>& here = hosts_.here;
-  const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for it
+  const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for that rank in an Offer
   const auto bit = [](int place) { return std::uint64_t{1} << place; };
   Offer offer{segment_, longest_.message, are.to_one ? 1 : here.size()};
   struct {
     std::uint64_t out = 0;
     std::uint64_t in = 0;
-  } left;  // to go, resp. come, by message: bits of places on the team segment
+  } left;  // blocks to send and to receive as messages: bits by rank on the team segment
   segment_.begin_uneven();
 
   std::array<const Buffer*, TeamSegment::kMostRanks> mine{};
@@ -163,7 +163,6 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
   return worse(error, exchanged);
 }
 
-/// Those of other hosts, and of this one those of the places in `left`.
 template <class BlockOf>
 std::vector<const Buffer*> HostTeam::blocks_left(const BlockOf& block_of, std::uint64_t left) const {
   std::vector<const Buffer*> blocks(at(comm_.size()));
@@ -174,13 +173,12 @@ std::vector<const Buffer*> HostTeam::blocks_left(const BlockOf& block_of, std::u
   return blocks;
 }
 
-/// Has the blocks, some of them null, lie elsewhere: in what is returned.
 Blocks HostTeam::put_aside(std::span<const Buffer*> blocks) {
   std::uint64_t bytes = 0;
   for (const Buffer* block : blocks) bytes += block == nullptr ? 0 : block->bytes();
   std::byte* to = packed(bytes);
   Blocks aside;
-  aside.reserve(blocks.size());  // pointed to
+  aside.reserve(blocks.size());  // `blocks` points to its elements, which must not move
   for (const Buffer*& block : blocks) {
     if (block == nullptr) continue;
     coll::put(*block, to);

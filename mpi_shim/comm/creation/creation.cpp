@@ -9,8 +9,9 @@
 namespace mpi_shim::comm {
 namespace {
 
-/// MPI_Comm_idup: agrees while others progress, then makes the communicator.  Its handle is told at the call: a
-/// variable that is written later would have to outlive it, which Fortran's conversion of handles does not.
+/// The request of MPI_Comm_idup: runs the agreement inside progress, then makes the communicator in a slot whose handle
+/// the call has already returned.  Writing the handle later would need a variable of the program that outlives the
+/// call, and the variable of Fortran's handle conversion does not.
 class Duplication final : public Request {
  public:
   Duplication(Communicators& communicators, Communicator& parent, handle::Slot<Communicator> slot)
@@ -36,7 +37,7 @@ class Duplication final : public Request {
   void agreed() noexcept {
     outcome_.error = agreement_.error();
     if (outcome_.error == MPI_SUCCESS) {
-      // We are inside of the parent's VCI, and must not ask for another one's lock.
+      // This runs under the lock of the parent's VCI, so it uses that VCI: a thread must not take the lock of another.
       const Number number{agreement_.number().id, parent_.engine().vci()};
       Communicator& made = communicators_.create(std::move(slot_), number, parent_.sides());
       made.errhandler.set(parent_.errhandler.get());
@@ -47,7 +48,7 @@ class Duplication final : public Request {
   }
 
   void put_away() noexcept {
-    attributes_.clear_all(MPI_COMM_NULL);  // after a failure: of a communicator that there never was
+    attributes_.clear_all(MPI_COMM_NULL);  // not empty only after a failure: no communicator exists
     {
       const am::Lock::Guard guard{parent_.engine().lock()};
       --parent_.collective().users;
@@ -58,19 +59,19 @@ class Duplication final : public Request {
   Communicators& communicators_;
   Communicator& parent_;
   handle::Slot<Communicator> slot_;
-  attribute::Attributes<MPI_Comm> attributes_;  // as they were at the call
+  attribute::Attributes<MPI_Comm> attributes_;  // copied when MPI_Comm_idup was called
   IdAgreement agreement_;
 };
 
 const Request::Actions Duplication::kActions{act<&Duplication::begin_agreeing>, act<&Duplication::put_away>};
 
-/// What each process of both sides tells the others when a communicator is divided.
+/// The arguments of split() of one process, exchanged among all processes of both sides.
 struct Choice {
   std::int64_t color;
   std::int64_t key;
 };
 
-/// Those of one side with the colour, in the new order.
+/// The processes of one side with this colour, ordered by key.
 std::shared_ptr<const Group> chosen(Communicators& communicators, const Group& side, std::span<const Choice> choices,
                                     std::int64_t color) {
   std::vector<int> ranks;
@@ -80,7 +81,7 @@ std::shared_ptr<const Group> chosen(Communicators& communicators, const Group& s
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
     return choices[static_cast<std::size_t>(a)].key < choices[static_cast<std::size_t>(b)].key;
   });
-  for (int& rank : ranks) rank = side.process(rank);  // from here on numbers of processes
+  for (int& rank : ranks) rank = side.process(rank);  // convert ranks to process numbers
   return std::make_shared<const Group>(std::move(ranks), communicators.job().rank());
 }
 
@@ -132,14 +133,14 @@ Made split(Communicators& communicators, Communicator& parent, int color, int ke
       sides.other = chosen(communicators, *parent.sides().other, of_side(parent.other_side()), color);
   }
   if (sides.other != nullptr && sides.other->size() == 0) sides.own = nullptr;
-  // One number for all colours: their processes never exchange messages on it.
+  // All colours use one number: no process is in two of the new communicators.
   return make_agreed(communicators, Participants::of_all(parent), std::move(sides), parent.errhandler.get());
 }
 
 Made create(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group) {
   const bool member = group->rank() != MPI_UNDEFINED;
   if (parent.is_inter()) {
-    // The other side's group is not known here: each process says which place it has in its own.
+    // This process does not know the remote side's group, so each process contributes its rank in its own group.
     return split(communicators, parent, member ? 0 : MPI_UNDEFINED, member ? group->rank() : 0);
   }
   return make_agreed(communicators, Participants::of_all(parent), {member ? group : nullptr, nullptr},

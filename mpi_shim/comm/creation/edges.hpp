@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/creation/edges.hpp — a graph whose edges any process may name (MPI_Dist_graph_create): each edge goes
-// to the two processes that it joins.
+// mpi_shim/comm/creation/edges.hpp — the exchange of MPI_Dist_graph_create: any process may specify any edge, and each
+// edge is sent to its source and its destination.
 #pragma once
 #include <span>
 
@@ -14,8 +14,9 @@ struct Edge {
   int weight;
 };
 
-/// Collective over `comm`: the neighbours of this process out of all `edges`, in the order of the processes
-/// that named them, the same at both ends.  An error class.
+/// Fills `graph` with the neighbours of this process from the `edges` of all processes.  Collective over `comm`.
+/// Order: by the rank that specified the edge, then as in its `edges`; so both ends of parallel edges agree.
+/// `weighted`: also fills the weights.  Returns an error class.
 int gather_edges(Communicator& comm, std::span<const Edge> edges, bool weighted, DistGraph& graph);
 
 }  // namespace mpi_shim::comm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intercommunicators, and communicators out of groups alone.
+// Creation of intercommunicators, and of communicators from groups without a parent.
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -11,14 +11,14 @@
 namespace mpi_shim::comm {
 namespace {
 
-/// A head and then the numbers of processes, with room for as many as the job has.
+/// A message: a header and then process numbers, with room for all processes of the job.
 using Listing = std::vector<std::int64_t>;
 
 p2p::Buffer buffer_of(Listing& words) { return p2p::Buffer::of_bytes(words.data(), words.size() * sizeof words[0]); }
 
-/// The leaders exchange the lists of their members: their number | the number of the local communicator, 0 without one
-/// | the members.  `tag` becomes one that several threads of the same processes, which may all have called with the
-/// same, do not share: their local communicators differ.
+/// The leaders exchange lists: number of members | number of the local communicator, 0: none | the members.
+/// `tag` is combined with the numbers of both local communicators.  So concurrent calls of threads of one process get
+/// different tags even if the program passed the same one.
 int swap_members(Communicators& communicators, const Participants& leaders, int remote_leader, const Group& own,
                  std::uint32_t communicator, std::vector<int>& other, std::uint64_t& tag) {
   Listing mine{own.size(), communicator};
@@ -32,7 +32,7 @@ int swap_members(Communicators& communicators, const Participants& leaders, int 
   if (swapped != MPI_SUCCESS) return swapped;
   if (theirs[0] <= 0 || theirs[0] > communicators.job().size()) return MPI_ERR_INTERN;
   other.assign(theirs.begin() + 2, theirs.begin() + 2 + theirs[0]);
-  const auto [low, high] = std::minmax(mine[1], theirs[1]);  // the same on both sides
+  const auto [low, high] = std::minmax(mine[1], theirs[1]);  // sorted, so that both sides compute the same
   for (const std::int64_t part : {low, high}) {
     tag = (tag ^ static_cast<std::uint64_t>(part)) * 0xbf58476d1ce4e5b9U;
     tag ^= tag >> 31;
@@ -40,7 +40,7 @@ int swap_members(Communicators& communicators, const Participants& leaders, int 
   return MPI_SUCCESS;
 }
 
-/// Broadcasts what the leader found out to its side: error | number of members | tag | the members.
+/// The leader broadcasts the result of swap_members() to its side: error | number of members | tag | the members.
 int announce(Communicators& communicators, const Participants& own, int leader, int error, std::vector<int>& members,
              std::uint64_t& tag) {
   Listing words{error, static_cast<std::int64_t>(members.size()), static_cast<std::int64_t>(tag)};
@@ -61,7 +61,8 @@ bool is_list_of_others(Communicators& communicators, const Group& own, const std
   });
 }
 
-/// Both sides agree on a number.  They have no communicator in common but the world's, whose ranks are the processes.
+/// Makes the intercommunicator.  The agreement on its number uses MPI_COMM_WORLD, the only communicator that both sides
+/// have in common; its ranks are the process numbers.
 Made make_connected(Communicators& communicators, const Participants& own, const std::shared_ptr<const Group>& local,
                     int leader, int error, std::vector<int> members, std::uint64_t tag,
                     std::shared_ptr<const Errhandler> errhandler) {
@@ -100,7 +101,7 @@ Made merge_sides(Communicators& communicators, Communicator& parent, bool high) 
   if (const int error = Participants::of_all(parent).exchange(mine, wishes); error != MPI_SUCCESS) return {error};
   const bool other_high = wishes[static_cast<std::size_t>(parent.other_side().in_channel(0))] != 0;
   Sides order = parent.sides();
-  if (high != other_high) order.own_first = other_high;  // otherwise any order will do that is the same on both sides
+  if (high != other_high) order.own_first = other_high;  // otherwise keep the order, which both sides have
   const auto group = std::make_shared<const Group>(order.processes(), communicators.job().rank());
   return make_agreed(communicators, Participants::of_all(parent), {group, nullptr}, parent.errhandler.get());
 }

@@ -11,7 +11,7 @@ class AttachedBuffer::Flush final : public Request {
   Flush(std::uint64_t up_to, std::size_t pending) noexcept
       : Request(kActions, nullptr), up_to_(up_to), pending_(pending) {}
 
-  /// True when that was the last one.
+  /// The message `number` has left.  True: it was the last one that the flush waits for.
   bool left(std::uint64_t number) noexcept { return number <= up_to_ && --pending_ == 0; }
   void end() noexcept { finish(); }
 
@@ -46,7 +46,7 @@ AttachedBuffer::Piece* AttachedBuffer::reserve(std::uint64_t size) {
     return &pieces_.emplace_back(
         Piece{this, ++sent_, 0, size, std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(size))});
   }
-  std::uint64_t end = 0;  // of the piece before
+  std::uint64_t end = 0;  // of the previous piece
   for (auto next = pieces_.begin();; ++next) {
     const std::uint64_t room_end = next == pieces_.end() ? size_ : next->offset;
     if (room_end - end >= size) return &*pieces_.insert(next, Piece{this, ++sent_, end, size, nullptr});
@@ -57,7 +57,7 @@ AttachedBuffer::Piece* AttachedBuffer::reserve(std::uint64_t size) {
 
 int AttachedBuffer::send(Engine& engine, Channel& channel, const Buffer& message, int destination, int tag) {
   if (!attached()) return MPI_ERR_BUFFER;
-  // One that goes out at once is copied by the transport; the standard's promise of room is kept all the same.
+  // Reserves room even if the transport copies the message at once: the standard requires an error without room.
   const auto find_room = [&] {
     const am::Lock::Guard guard{vcis_.lock()};
     return reserve(message.bytes());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/buffered/attached_buffer.hpp — the memory that buffered sends copy their messages into
-// (MPI_Buffer_attach): the program's, used first fit, or as much as it takes (MPI_BUFFER_AUTOMATIC).  A message leaves
-// it when its send is done. Owned by the process or a communicator.  Records of messages are kept outside of the
-// program's memory, so that a message takes no more of it than its packed bytes.  Its messages may go on any VCI.
-// Threads: under Vcis::lock(), taken here.
+// mpi_shim/p2p/buffered/attached_buffer.hpp — the memory into which buffered sends copy their messages
+// (MPI_Buffer_attach): the program's memory, allocated first fit, or the heap (MPI_BUFFER_AUTOMATIC).  The copy is
+// released when its send is done.  Records are outside of the program's memory: a message takes only its packed bytes.
+// Owned by the Process or a Communicator.  Borrows the program's memory from attach() to detach().  One buffer serves
+// all VCIs.  Threads: any; takes Vcis::lock().
 #pragma once
 #include <cstdint>
 #include <list>
@@ -22,35 +22,38 @@ class AttachedBuffer {
   AttachedBuffer& operator=(const AttachedBuffer&) = delete;
 
   [[nodiscard]] bool attached() const noexcept { return attached_; }
-  /// `memory` is `size` bytes, or MPI_BUFFER_AUTOMATIC.  False: there is one already.
+  /// `memory` has `size` bytes, or is MPI_BUFFER_AUTOMATIC.  False: a buffer is already attached.
   bool attach(void* memory, std::uint64_t size);
-  /// What was attached; waits until it is empty.
+  /// Waits until all messages are sent; then the memory is the program's again.  Returns what was attached.
   struct Memory {
     void* base;
     std::uint64_t size;
   };
   Memory detach();
 
-  /// Copies a message and sends it by the channel's Engine.  MPI_ERR_BUFFER: no room.
+  /// Copies a message and starts its send by `engine`, which has `channel` open.  Returns an error class;
+  /// MPI_ERR_BUFFER: nothing is attached, or no room is free even after one round of progress.
   int send(Engine& engine, Channel& channel, const Buffer& message, int destination, int tag);
 
-  /// Waits until all messages sent so far have left.
+  /// Waits until the sends of all messages so far are done.
   void flush() noexcept;
-  /// A started request for the same.  Errors: no_memory.
+  /// A started request, done when the sends of all messages so far are done.  Errors: no_memory.
   Result<Request*> start_flush();
 
  private:
   class Flush;
+  /// The copy of one message.
   struct Piece {
     AttachedBuffer* owner;
-    std::uint64_t number;  // in order of sending
-    std::uint64_t offset;  // in the program's memory
+    std::uint64_t number;  // counts the messages from 1 on
+    std::uint64_t offset;  // in the program's memory; 0 with MPI_BUFFER_AUTOMATIC
     std::uint64_t size;
-    std::unique_ptr<std::byte[]> own;  // automatic: the memory itself
+    std::unique_ptr<std::byte[]> own;  // the memory of the copy with MPI_BUFFER_AUTOMATIC; else null
   };
 
-  /// Room for `size` bytes; the piece stands in pieces_ where its offset belongs.  Null: there is none.
+  /// Reserves `size` bytes and inserts the piece into pieces_ in the order of offsets.  Null: no room is free.
   Piece* reserve(std::uint64_t size);
+  /// The send of the piece is done: releases the piece and ends the flushes that waited for it.
   void left(Piece& piece) noexcept;
 
   Vcis& vcis_;
@@ -58,7 +61,7 @@ class AttachedBuffer {
   bool automatic_ = false;
   std::byte* base_ = nullptr;
   std::uint64_t size_ = 0;
-  std::uint64_t sent_ = 0;   // messages ever
+  std::uint64_t sent_ = 0;   // number of the latest message
   std::list<Piece> pieces_;  // by offset
   std::vector<Flush*> flushes_;
 };

@@ -18,7 +18,7 @@ Buffer Buffer::of_bytes(const void* base, std::uint64_t size) noexcept {
 
 Buffer::Span Buffer::span() const noexcept {
   if (count_ == 0 || type_ == nullptr) return {0, 0};
-  // Extents may be negative: the first element then lies last.
+  // With a negative extent the first element has the highest address.
   const std::int64_t reach = static_cast<std::int64_t>(count_ - 1) * type_->extent();
   return {type_->true_lb() + std::min<std::int64_t>(reach, 0),
           static_cast<std::uint64_t>(type_->true_extent() + (reach < 0 ? -reach : reach))};
@@ -35,7 +35,7 @@ Buffer::Span Buffer::padded_span() const noexcept {
 
 void Buffer::start(datatype::Cursor& cursor) const noexcept {
   if (type_ == nullptr) return;
-  // The sizes were checked when the arguments were (fits()).
+  // Cannot fail: the caller of the constructor has checked fits().
   if (const auto started = cursor.start(*type_, static_cast<void*>(base_), static_cast<std::int64_t>(count_));
       !started) {
     log::error("mpi", "cannot walk through a buffer: {}", to_string(started.error()));

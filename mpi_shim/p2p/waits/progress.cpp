@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress of point-to-point messages: the transports', then what they could not take before.
+// Progress of point-to-point messages: progress of the transports, then retries of the stalled operations.
 #include <time.h>
 
 #include <algorithm>
@@ -11,19 +11,18 @@ namespace mpi_shim::p2p {
 
 namespace {
 
-// Polls, some hundreds of microseconds: a receiver that runs makes room within a few, which is sooner than waking up;
-// and of the transports only shared memory announces it, with others a sleeper loses a millisecond.
+// Polls, together some hundreds of microseconds, before a thread with stalled operations may sleep.  A running receiver
+// makes room within a few polls, faster than a wake-up.  Only shared memory reports room; otherwise a sleep costs 1 ms.
 constexpr int kPollsForRoom = 1000;
 
-// Polls, of some two hundred nanoseconds: after so many it does not matter any more whether a message is found a
-// little sooner.
+// Polls of the sender alone, about 200 ns each.  After them a few hundred nanoseconds of latency do not matter.
 constexpr int kPollsOfSender = 100;
 constexpr int kPollsOnSharedCore = 2;  // the sender may be waiting for this core
 
-// Messages of one poll.  A process that takes many more than it waits for keeps them as unexpected, each with a copy;
-// while they stay in the transport, its room holds their sender back.
+// Messages of one poll.  More messages than the process waits for become unexpected ones, each with a copy.  While they
+// stay in the transport, back-pressure slows their sender down.
 constexpr std::size_t kBudget = 8;
-constexpr std::size_t kBudgetOfAwaited = 16;  // where so many are waited for
+constexpr std::size_t kBudgetOfAwaited = 16;  // the limit if the caller waits for several requests
 
 }  // namespace
 
@@ -69,7 +68,7 @@ void Engine::give_way() noexcept {
   if (yield_policy_.begin(opal::YieldPolicy::kCost) != 0) {
     (void)yield_policy_.give();
   } else {
-    const timespec nap{0, 1};  // the shortest sleep: its end does not wait for those that compute
+    const timespec nap{0, 1};  // the shortest sleep; sched_yield() would wait for the slices of computing processes
     (void)::nanosleep(&nap, nullptr);
   }
 }
@@ -89,7 +88,7 @@ std::size_t Engine::resume_stalled() noexcept {
     if (!stalled->resume(*stalled)) turn[kept++] = stalled;
   }
   const std::size_t resumed = turn.size() - kept;
-  // Those that still do not go stay ahead of those that joined meanwhile.
+  // Operations that are still stalled stay ahead of those that were added meanwhile.
   stalled_.insert(stalled_.begin(), turn.begin(), turn.begin() + static_cast<std::ptrdiff_t>(kept));
   update_stalling();
   return resumed;
@@ -119,7 +118,7 @@ void Engine::lost_elsewhere(Peer& peer) noexcept {
   context_.wake_sleepers();
 }
 
-/// The flag stays until a thread with the lock finds that nothing stalls.
+/// stalling_ becomes false later, in update_stalling().
 void Engine::halt(Halt* by) noexcept {
   {
     const std::lock_guard guard{losses_mutex_};
@@ -168,7 +167,7 @@ void Engine::fail_receives(Channel& channel, const Peer& peer) noexcept {
   channel.broken = channel.collective;
   std::vector<Receive*> lost;
   channel.matcher.for_each_posted([&](match::PostedRecv& posted) {
-    // A receive from any source may be one for the peer's message: that is not known here, so its owner decides.
+    // A receive from any source might have matched a message of the peer: it ends with an error, too.
     if (posted.wanted.source == rank || posted.wanted.source == MPI_ANY_SOURCE || channel.gives_up(posted.wanted.tag))
       lost.push_back(static_cast<Receive*>(&posted));
   });

@@ -25,7 +25,7 @@ p2p::Vcis::Set vcis_of(const p2p::Vcis& vcis, std::span<const MPI_Request> handl
     const Request* request = active_request(handle);
     if (request != nullptr && !request->done()) set |= vcis.of(*request);
   }
-  return set != 0 ? set : 1;  // nothing to wait for, but a round may be asked for
+  return set != 0 ? set : 1;  // nothing to wait for; the caller may still poll
 }
 
 Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block, Outcomes outcomes) noexcept {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/waits/waiting.hpp — the MPI_Wait* and MPI_Test* families over arrays of handles.  A handle whose outcome
-// was handed out becomes MPI_REQUEST_NULL, unless it is persistent.  Null and inactive requests count as done with an
-// empty status.  Handles have been checked.
-// Threads: a request is waited for by one thread at a time; that is the standard's rule.
+// mpi_shim/p2p/waits/waiting.hpp — common parts of the MPI_Wait* and MPI_Test* families over arrays of handles.
+// Returning the outcome of a request to the program ends the request: its handle becomes MPI_REQUEST_NULL, or, if it is
+// persistent, the request becomes inactive.  Null and inactive requests count as done with an empty status.
+// Requires: the caller has checked the handles and holds no lock.  Threads: the standard allows one thread per request.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -12,14 +12,14 @@
 
 namespace mpi_shim {
 
-/// The request behind a handle if something is in flight, else null.
+/// The request of a handle if it is active, else null.
 inline Request* active_request(MPI_Request handle) noexcept {
   Request* request = handle == MPI_REQUEST_NULL ? nullptr : handle::find<Request>(handle);
   return request != nullptr && request->active() ? request : nullptr;
 }
 
-/// As active_request() for a handle that was valid, or null, when this call began; a request that stands in an array
-/// twice may have gone since.
+/// As active_request(), for a handle that was valid or null when the MPI call began.  A request that is twice in an
+/// array may have ended during the call; its memory is still readable (handle/arena.hpp), and the magic word tells.
 inline Request* still_active(MPI_Request handle) noexcept {
   if (handle == MPI_REQUEST_NULL) return nullptr;
   auto* const request = reinterpret_cast<Request*>(handle);
@@ -27,34 +27,35 @@ inline Request* still_active(MPI_Request handle) noexcept {
   return lives && request->active() ? request : nullptr;
 }
 
-/// The outcome of a request has been handed out.  An error code of the program's own callback.
+/// Ends a request whose outcome was returned, and sets its handle to null unless it is persistent.  Returns
+/// MPI_SUCCESS, or the error code of the program's free callback (generalized requests).
 inline int let_go(MPI_Request& handle, Request& request) noexcept {
   if (!request.persistent()) handle = MPI_REQUEST_NULL;
   return request.consume();
 }
 
-/// Hands out the outcome of a request that is done.
+/// Returns the outcome of a request that is done, and ends the request by let_go().
 Outcome hand_out(MPI_Request& handle, Request& request) noexcept;
 
 /// The result of testing several requests.
 struct Found {
   bool any_active = false;
   bool any_done = false;
-  std::size_t index = 0;
+  std::size_t index = 0;  ///< of the request that is done; valid if any_done, like the following members
   Outcome outcome;
-  MPI_Comm comm = MPI_COMM_NULL;  ///< its error handler gets an error
+  MPI_Comm comm = MPI_COMM_NULL;  ///< the communicator whose error handler gets an error of the request
 };
 
 [[nodiscard]] bool any_done(std::span<const MPI_Request> handles) noexcept;
 
-/// Whether the outcome of a request that is done is handed out, or only told (MPI_Request_get_status*).
+/// Whether find_done() ends the request that it returns (hand_out), or leaves it (keep: MPI_Request_get_status*).
 enum class Outcomes { hand_out, keep };
 
-/// The first request that is done.  `block`: waits for one unless none is active.
+/// The first request that is done.  `block`: waits until one is done, unless none is active; otherwise it polls once.
 Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block,
                 Outcomes outcomes = Outcomes::hand_out) noexcept;
 
-/// VCIs whose progress ends requests of these.
+/// The VCIs whose progress ends the active requests among `handles`; VCI 0 if there are none.
 [[nodiscard]] p2p::Vcis::Set vcis_of(const p2p::Vcis& vcis, std::span<const MPI_Request> handles) noexcept;
 
 }  // namespace mpi_shim
