@@ -175,8 +175,6 @@ class Engine {
   /// One round for MPI_Test* and the like, which a program may call in a loop.  If nothing happened and the core is
   /// shared, it yields the core, since the program may wait for the process that needs it.
   void poll() noexcept;
-  /// One round for a caller that holds lock(); see am::Context::progress_locked.
-  std::size_t progress_locked() noexcept;
   /// Progresses until `condition()` is true; sleeps when there is nothing to do.  The condition becomes true by this
   /// Engine's progress, or its change is followed by Context::wake_sleepers().
   /// `what`: the description in reports of deadlocks; null: it waits for messages.

@@ -5,8 +5,6 @@
 #include "mpi_shim/comm/creation/creation.hpp"
 
 namespace mpi_shim::api {
-namespace {}  // namespace
-
 // Spawning is not supported, so no process has a parent.
 OPAL_MPI_FUNCTION(int, Comm_get_parent, (MPI_Comm * parent)) {
   return Call{"MPI_Comm_get_parent"}.answer(parent, "parent", [] { return MPI_COMM_NULL; });

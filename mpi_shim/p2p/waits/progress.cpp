@@ -73,11 +73,6 @@ void Engine::give_way() noexcept {
   }
 }
 
-std::size_t Engine::progress_locked() noexcept {
-  const std::size_t count = context_.progress_locked(kBudget);
-  return stalling_.load(std::memory_order_relaxed) ? count + resume_stalled() : count;
-}
-
 std::size_t Engine::resume_stalled() noexcept {
   const am::Lock::Guard guard{lock_};
   ++pass_;

@@ -80,15 +80,14 @@ Result<std::unique_ptr<ConnectionManager>> ConnectionManager::start(const LocalS
   }
   std::unique_ptr<ConnectionManager> connection_manager{
       new ConnectionManager{local, std::move(listener), std::move(epoll), doorbell}};
+  connection_manager->follow_forks();  // first: a child that is forked after the thread has started must know of it
   OPAL_TRY_ASSIGN(connection_manager->thread_, start_quiet_thread([self = connection_manager.get()] { self->run(); }));
-  connection_manager->follow_forks();
   return connection_manager;
 }
 
 ConnectionManager::~ConnectionManager() {
-  if (!inherited_ && !thread_.joinable()) return;
   unfollow_forks();
-  if (inherited_) return;
+  if (inherited_ || !thread_.joinable()) return;
   // Cancelled, not woken by a descriptor: the program may have closed all descriptors.
   (void)::pthread_cancel(thread_.native_handle());
   thread_.join();
@@ -105,9 +104,10 @@ void ConnectionManager::run() {
   std::array<epoll_event, 16> events;
   for (;;) {
     const int count = wait_cancelable(epoll_.get(), events, deaf_);
+    const int wait_error = errno;
     if (deaf_) listen_again();
-    if (count < 0 && errno != EINTR) {
-      log::error("btl.sm", "connection manager: epoll_wait failed ({}): no more peers can connect", errno);
+    if (count < 0 && wait_error != EINTR) {
+      log::error("btl.sm", "connection manager: epoll_wait failed ({}): no more peers can connect", wait_error);
       return;
     }
     for (int i = 0; i < count; ++i) {
