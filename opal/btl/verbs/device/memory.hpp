@@ -64,8 +64,8 @@ class Memory {
 
   [[nodiscard]] const OnDemand& on_demand() const noexcept { return on_demand_; }
 
-  /// Registers memory.  A range larger than pin_limit without on-demand paging gets no rkey: peers access it by messages.
-  /// Errors: invalid_argument (the range wraps, or is not mapped), limit_reached (deregister something), os.
+  /// Registers memory.  A range larger than pin_limit without on-demand paging gets no rkey: peers access it by
+  /// messages. Errors: invalid_argument (the range wraps, or is not mapped), limit_reached (deregister something), os.
   Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights);
   Result<void> remove(const MemoryHandle& handle);
   /// Marks a registration stale; may be called inside a memory event, from any thread.
