@@ -54,7 +54,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
 
   /// The queue of puts, gets and atomics, created on the first call; null: these must be emulated by messages.
   [[nodiscard]] OneSidedQueue* one_sided_queue() noexcept;
-  /// Retries the operations of that queue that found no room.
+  /// Retries what found no room; see Module::on_stalled().
   void resume() noexcept;
   /// Destroys that queue; the module then completes the operations.
   void drop_one_sided_queue() noexcept;

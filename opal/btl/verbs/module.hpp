@@ -77,7 +77,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
-  /// Makes the module call resume() of the one-sided queues: one found no room, and no completion of it will follow.
+  /// Makes the next progress() call Endpoint::resume() of all endpoints: something found no room, and no completion of
+  /// its queue will trigger a retry.
   void on_stalled() noexcept { some_stalled_ = true; }
   /// Adds `count` receive buffers for a peer; false: the remaining room is reserved for peers that connect later.
   bool widen_window(std::uint32_t count) noexcept;
