@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a Context: what waits in its own queues stays there, the modules complete what is in flight.
+// Checkpoints of a Context: queued messages stay in its queues, the modules complete messages and operations in flight.
 #include <algorithm>
 
 #include "opal/am/state.hpp"
 
 namespace opal::am {
 
-/// From here on only what waits already goes out.
 void Context::State::hold(Endpoint& endpoint) {
   if (!endpoint.has_pending()) pending.push_back(&endpoint);
   retry = true;
@@ -32,7 +31,7 @@ bool Context::quiet() noexcept {
   if (!quiesce.active || state_->inherited) return false;
   for (const auto& [peer, endpoint] : state_->endpoints) {
     if (endpoint->route_->dead()) continue;
-    state_->hold(*endpoint);  // it may have come, or come back, since
+    state_->hold(*endpoint);  // it may have connected or reconnected since quiesce()
     if (endpoint->pending_->ahead > 0) return false;
   }
   if (!state_->sends.idle() || !state_->receives.idle() || !state_->queueing.empty()) return false;
@@ -52,7 +51,7 @@ Result<void> Context::checkpoint() noexcept {
   for (const auto& module : state_->transports.modules) {
     if (auto done = module->checkpoint(); !done) all = done;
   }
-  for (const auto& registrations : state_->registration_caches) {  // a module knows its own one only
+  for (const auto& registrations : state_->registration_caches) {  // modules handle only the caches that they use
     if (RegistrationCache* const pieces = registrations->in_pieces(); pieces != nullptr) {
       pieces->cache().quiesce();
       if (auto done = pieces->cache().checkpoint(); !done) all = done;
@@ -83,7 +82,7 @@ std::unique_ptr<NoTransport> Context::State::make_no_transport() {
   return std::make_unique<NoTransport>(btl::Host{id, handlers, registrations, *this, secret.secret}, max_send);
 }
 
-/// Its peer has gone, perhaps only to restart: what waits stays until we know.
+/// The peer may only be restarting: its queued messages stay until it reconnects or resume() gives it up.
 void Context::State::set_aside(Endpoint& endpoint, const Error& why) {
   if (no_transport == nullptr) no_transport = make_no_transport();
   btl::Endpoint& nowhere = no_transport->add_gone(*endpoint.route_, why);
@@ -94,7 +93,7 @@ void Context::State::set_aside(Endpoint& endpoint, const Error& why) {
 void Context::State::reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept {
   btl::Endpoint& before = *endpoint.route_;
   const bool was_lost = lost(endpoint);
-  endpoint.take_route(route);  // first: another thread may be about to send by the one before
+  endpoint.take_route(route);  // before the old route is destroyed: another thread may be about to send by it
   if (was_lost) {
     std::erase(endpoint.routes_, &before);
     no_transport->disconnect(before);
@@ -102,8 +101,7 @@ void Context::State::reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept 
   endpoint.registrations_ = &registrations_of(route.module());
 }
 
-/// Another thread may be about to look for a hit in one, without the lock: they stay, empty and quiesced, as long as
-/// the Context, and find nothing.
+/// Keeps the caches, empty and quiesced, until the Context ends: another thread may be searching one without the lock.
 void Context::State::retire_registration_caches() {
   for (auto& registrations : registration_caches) {
     registrations->retire();
@@ -118,7 +116,7 @@ Result<void> Context::restart(const config::Store& store) {
   State& state = *state_;
   if (state.advancing) return Error{Errc::busy, 0, "Context::restart: not from inside a handler or completion"};
   if (!state.quiesce.emptied) return Error{Errc::busy, 0, "Context::restart: only between checkpoint() and resume()"};
-  // What an image does not hold is made anew, what depends on it first: descriptors, transports, their peers.
+  // Destroys and recreates everything that an image does not restore: routes, transports, descriptors.
   auto no_transport = state.make_no_transport();
   state.for_each_endpoint([&](Endpoint& endpoint) {
     btl::Endpoint& nowhere = no_transport->add(*endpoint.route_);

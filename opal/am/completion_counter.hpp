@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/completion_counter.hpp — one completion for any number of operations of a Context, which it counts.
+// opal/am/completion_counter.hpp — one completion object for any number of operations of a Context; it counts their
+// ends.
 //     CompletionCounter counter{context};
 //     for (...) counter.count(endpoint.put_or_queue(..., counter));
 //     counter.wait_for(posted, timeout);
-// Lifetime: it outlives its operations, and ends before its Context.
-// Threads: those of the Context's thread level.
+// Lifetime: the counter outlives its operations and is destroyed before its Context.
+// Threads: as the Context's thread level allows.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -24,9 +25,9 @@ class CompletionCounter : public Completion {
 
   [[nodiscard]] Context& context() const noexcept { return context_; }
 
-  /// Counts the answer of a post that was given this counter: `done` and `failed` end the operation, the latter with
-  /// the counter's `error`.  Returns the answer.  With several threads that post, hold Context::lock() from the post
-  /// on.
+  /// Counts the operation as ended if its post returned `done` or `failed`; `failed` records the counter's `error`.
+  /// Requires: `answer` is the result of the latest post with this counter.  If several threads post with it, each
+  /// holds Context::lock() from the post to the end of count(), since the counter has one `error`.  Returns `answer`.
   Post count(Post answer) noexcept {
     const Lock::Guard guard{context_.lock()};
     if (answer == Post::done) add({});
@@ -34,24 +35,24 @@ class CompletionCounter : public Completion {
     return answer;
   }
 
-  /// Operations that have ended, with or without an error.
+  /// Number of operations that have ended since construction, with or without an error.
   [[nodiscard]] std::uint64_t ended() const noexcept {
     const Lock::Guard guard{context_.lock()};
     return ended_;
   }
-  /// Those that ended with an error.
+  /// Number of operations that ended with an error.
   [[nodiscard]] std::uint64_t failures() const noexcept {
     const Lock::Guard guard{context_.lock()};
     return failures_;
   }
-  /// The error of the first one that failed.
+  /// The error of the first operation that failed; code 0 if none has.
   [[nodiscard]] Error first_error() const noexcept {
     const Lock::Guard guard{context_.lock()};
     return first_error_;
   }
 
-  /// Makes progress until `count` operations have ended since the counter was made, at most for `timeout` (negative:
-  /// for ever).  Not from inside a handler or completion.  Errors: timed_out, the first error of an operation.
+  /// Makes progress until `count` operations have ended since construction, at most for `timeout` (negative: no limit).
+  /// Requires: the caller is not inside a handler or completion.  Errors: timed_out, else first_error().
   Result<void> wait_for(std::uint64_t count, std::chrono::milliseconds timeout) noexcept {
     if (!context_.wait_until([&] { return ended_ >= count; }, timeout)) {
       return Error{Errc::timed_out, 0, "CompletionCounter::wait_for", count};
@@ -67,7 +68,7 @@ class CompletionCounter : public Completion {
   }
 
   Context& context_;
-  std::uint64_t ended_ = 0;  // this and the next two under the Context's lock
+  std::uint64_t ended_ = 0;  // guarded by the Context's lock, as the next two members
   std::uint64_t failures_ = 0;
   Error first_error_{};
 };

@@ -2,7 +2,8 @@
 // opal/am/completion_function.hpp — a completion that calls a lambda, without an allocation.
 //     CompletionFunction end{[&](const Error& error) noexcept { ... }};
 //     endpoint.put(..., end);
-// The caller owns it; it outlives the operation.  Threads: as Completion.
+// The caller owns it and keeps it until the function has run: once per operation that returned `queued`.
+// Threads: as Completion.
 #pragma once
 #include <concepts>
 #include <utility>
@@ -17,7 +18,7 @@ class CompletionFunction : public Completion {
  public:
   explicit CompletionFunction(Function function) noexcept : function_(std::move(function)) {
     fn = [](Completion& self) noexcept {
-      // A copy: the function may end the lifetime of *this.
+      // Copy the error: the function may destroy *this.
       const Error why = self.error;
       static_cast<CompletionFunction&>(self).function_(why);
     };

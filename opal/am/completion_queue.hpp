@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/completion_queue.hpp — a queue of ended operations of a Context, each with a value of the program.
+// opal/am/completion_queue.hpp — a queue of ended operations of a Context, each with a pointer chosen by the program.
 //     CompletionQueue queue{context, 128};
 //     queue.post(&request, [&](Completion& end) { return endpoint.get_or_queue(..., end); });
 //     queue.wait(entries, timeout);
-// The capacity bounds the operations in flight and not yet polled; nothing is allocated after the constructor.
-// Lifetime: it outlives its operations, and ends before its Context.
-// Threads: those of the Context's thread level.
+// The capacity bounds the operations that are in flight or not polled yet.  Only the constructor allocates.
+// Lifetime: the queue outlives its operations and is destroyed before its Context.
+// Threads: as the Context's thread level allows.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -23,7 +23,7 @@ class CompletionQueue {
   /// An operation that has ended.
   struct Entry {
     void* user;
-    Error error;  ///< of code 0 if it succeeded
+    Error error;  ///< code 0 if the operation succeeded
   };
 
   CompletionQueue(Context& context, std::size_t capacity) : context_(context), slots_(capacity) {
@@ -39,16 +39,17 @@ class CompletionQueue {
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  /// Posts an operation: `operation(completion)` calls a post with that completion and returns its answer.
-  /// `queued`: there will be one entry, also if the operation is done at once, or fails.
-  /// `again`: the post answered it, or the queue is full: poll().
+  /// Posts an operation: `operation(completion)` calls a post function with that completion and returns its result.
+  /// Returns `queued`: poll() delivers one entry, also if the post returned done or failed.
+  /// Returns `again`: the post returned again, or the queue is full until poll() takes entries.
   template <class Operation>
   Post post(void* user, Operation&& operation) noexcept {
     Completion* const slot = take(user);
     return slot != nullptr ? settle(*slot, operation(*slot)) : Post::again;
   }
 
-  /// The two halves of post(): a completion for one operation, null if the queue is full; and the answer of its post.
+  /// First half of post(): returns the completion for one operation, null if the queue is full.  The caller then posts
+  /// with it and passes the post's result to settle(), which returns as post() does.
   [[nodiscard]] Completion* take(void* user) noexcept {
     const Lock::Guard guard{context_.lock()};
     if (free_ == nullptr) return nullptr;
@@ -58,7 +59,7 @@ class CompletionQueue {
     return slot;
   }
   Post settle(Completion& completion, Post answer) noexcept {
-    if (answer == Post::queued) return answer;  // it may have ended
+    if (answer == Post::queued) return answer;  // the slot may be in use for another operation already
     const Lock::Guard guard{context_.lock()};
     auto& slot = static_cast<Slot&>(completion);
     if (answer == Post::again) {
@@ -70,7 +71,8 @@ class CompletionQueue {
     return Post::queued;
   }
 
-  /// Takes entries, in the order in which the operations ended.  Returns their number.  Makes no progress.
+  /// Moves entries to the front of `entries`, in the order in which the operations ended.  Returns their number.  Makes
+  /// no progress.
   std::size_t poll(std::span<Entry> entries) noexcept {
     const Lock::Guard guard{context_.lock()};
     std::size_t count = 0;
@@ -81,8 +83,8 @@ class CompletionQueue {
     }
     return count;
   }
-  /// Makes progress until there is an entry, at most for `timeout` (negative: for ever), and then as poll().  Not from
-  /// inside a handler or completion.
+  /// Makes progress until an entry exists, at most for `timeout` (negative: no limit), and then does as poll(); 0:
+  /// timed out.  Requires: the caller is not inside a handler or completion.
   std::size_t wait(std::span<Entry> entries, std::chrono::milliseconds timeout) noexcept {
     (void)context_.wait_until([this] { return first_ != nullptr; }, timeout);
     return poll(entries);
@@ -106,8 +108,8 @@ class CompletionQueue {
 
   Context& context_;
   std::vector<Slot> slots_;
-  Slot* free_ = nullptr;   // under the Context's lock, as the next two
-  Slot* first_ = nullptr;  // ended, oldest first
+  Slot* free_ = nullptr;   // guarded by the Context's lock, as the next two
+  Slot* first_ = nullptr;  // list of ended operations, oldest first; last_ is its end
   Slot* last_ = nullptr;
 };
 

@@ -17,7 +17,7 @@ struct Config {
   std::chrono::milliseconds connect_timeout = std::chrono::milliseconds{30'000};
   ByteSize large_limit = 256_MiB;
   std::uint32_t registrations = 65536;
-  std::string secret_file;  ///< empty: the user's; "none": no proofs
+  std::string secret_file;  ///< empty: this user's secret file; "none": no proofs (secret_choice.hpp)
 };
 
 inline constexpr config::Var<Config> kVars[] = {

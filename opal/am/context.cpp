@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Context's life, its peers and its memory; progress and waiting are in progress.cpp, the data path in endpoint.cpp.
+// A Context's creation and destruction, its peers and its handlers.  Progress and waiting are in progress.cpp, memory
+// is in region.cpp, the data path in endpoint.cpp.
 #include "opal/am/context.hpp"
 
 #include <fmt/format.h>
@@ -88,7 +89,7 @@ Context::Context(std::unique_ptr<State> state) noexcept
     : looks_(state->config.ranks_per_core > 1 ? 4 : 200), state_(std::move(state)) {
   State& own = *state_;
   own.context = this;
-  // Made here: a child may find the heap in the middle of a change.
+  // Made now: in a forked child the heap may be inconsistent.
   own.parents_transport =
       std::make_unique<NoTransport>(btl::Host{own.id, own.handlers, own.registrations, own, own.secret.secret}, 0);
   own.nowhere = &own.parents_transport->add_dead(kInherited);
@@ -96,7 +97,7 @@ Context::Context(std::unique_ptr<State> state) noexcept
 }
 
 namespace {
-/// What a cache did for the program, in a line for those that set OPAL_LOG=info.
+/// Logs the statistics of a cache in one line (OPAL_LOG=info).
 void log_cache(const char* what, const rcache::Statistics& cache) {
   if (cache.hits + cache.misses + cache.failures == 0) return;
   log::info("am", "{}: {} hits, {} misses, {} evictions, {} invalidations, {} failures; {} with {} bytes at the end",
@@ -166,7 +167,7 @@ RegistrationCache& Context::State::registrations_of(const btl::Module& module) n
 
 namespace {
 
-/// Marks that a callback of the program may run: disconnect() is put off meanwhile.
+/// Sets `advancing` while a callback of the program may run, so that disconnect() is deferred.
 class Callback {
  public:
   explicit Callback(bool& advancing) noexcept : advancing_(advancing), outer_(std::exchange(advancing, true)) {}
@@ -216,7 +217,7 @@ void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept 
   }
   receives.route_gone(route);
   sends.route_gone(route, why);
-  // A second way to the same peer is not what the layer above uses.
+  // A failed second route does not matter to the layer above.
   if (endpoint->route_ != &route) return;
   if (staged != nullptr) staged->abandon(route, why);
   if (quiesce.emptied) return set_aside(*endpoint, why);
@@ -231,7 +232,7 @@ void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept 
 void Context::State::release_dead_routes() noexcept {
   for (std::size_t i = 0; i < dead_routes.size();) {
     btl::Endpoint& route = *dead_routes[i];
-    if (route.fragments() != 0) {  // they lie in its memory
+    if (route.fragments() != 0) {  // fragments are in the route's memory
       ++i;
       continue;
     }
@@ -268,7 +269,7 @@ btl::Endpoint* Context::State::find_route(const Address& peer, std::string& expl
     }
     if (auto route = module->connect(peer.id, theirs->address)) {
       taken = *route;
-      explanation.insert(0, fmt::format("{}: taken: {}\n", name, taken->describe()));  // what a reader looks for first
+      explanation.insert(0, fmt::format("{}: taken: {}\n", name, taken->describe()));  // first: most looked for
     } else {
       explanation += fmt::format("{}: refused: {}\n", name, to_string(route.error()));
     }
@@ -309,7 +310,7 @@ Result<Endpoint*> Context::connect_async(ByteSpan address) {
 void Context::State::connect_waiting() noexcept {
   for (const Connecting& next : std::exchange(connecting, {})) {
     Endpoint& endpoint = *next.endpoint;
-    if (!lost(endpoint)) continue;  // the peer was faster
+    if (!lost(endpoint)) continue;  // the peer has connected to this Context meanwhile
     const auto peer = decode(next.address);
     endpoint.explanation_.clear();
     btl::Endpoint* const taken = peer ? find_route(*peer, endpoint.explanation_) : nullptr;
@@ -403,7 +404,6 @@ Result<void> Context::State::require_shared_secret() const {
   return *secret.unshared;
 }
 
-/// A program that listens at one address of the host wants none of its sockets to be found at another.
 void Context::State::listen_only_at(const sockaddr_storage& where) {
   for (const auto& module : transports.modules) {
     auto* const listening = dynamic_cast<btl::Listening*>(module.get());

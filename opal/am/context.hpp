@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/context.hpp — active messages and one-sided access: opens the transports, chooses the best one to each peer,
 // runs handlers, waits.
-// Ownership: a Context owns its modules and endpoints.  Each connection of a peer has a new Endpoint.  After a peer's
-// death only the Endpoint object remains, until disconnect().
-// Handlers run inside progress() and wait(), one at a time.  They may post and disconnect(); they must not block or
-// call progress(). Threads: Options::threads.  One lock guards progress.  Threads that must not wait for each other
-// open a Context each: Contexts share nothing that sending or receiving writes (docs/design/vcis.md).
+// Ownership: a Context owns its modules and endpoints.  A peer that connects again gets a new Endpoint.  After a peer's
+// death the Endpoint object remains until disconnect().
+// Handlers run inside progress() and wait(), one at a time.  They may post and call disconnect(); they must not block
+// or call progress().
+// Threads: Options::threads.  One lock guards progress.  Threads that must not wait for each other open one Context
+// each: sending and receiving write nothing that two Contexts share (docs/design/vcis.md).
 #pragma once
 #include <chrono>
 #include <memory>
@@ -31,8 +32,8 @@ namespace opal::am {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// A peer connected to this Context, or a connect_async() has its transport.  A peer that connects again has a new
-  /// Endpoint.
+  /// A peer connected to this Context, or a connect_async() has found its transport, or a peer reconnected after
+  /// restart(); only then the Endpoint is one that existed before.
   virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}
   /// The peer failed; every operation pending on the endpoint has completed with an error.  The endpoint stays dead,
   /// and valid until disconnect(), which may be called from here.
@@ -43,7 +44,7 @@ struct Options {
   ThreadLevel threads = ThreadLevel::single;
   Observer* observer = nullptr;             ///< must outlive the Context
   const btl::Registry* registry = nullptr;  ///< null: the built-in transports
-  std::optional<Secret> secret = {};        ///< none: that of am_secret_file, by default this user's
+  std::optional<Secret> secret = {};        ///< nullopt: see choose_secret() (am_secret_file, by default this user's)
 };
 
 /// A transport as this Context sees it, for opal-info and explain().
@@ -55,8 +56,8 @@ struct TransportState {
 
 class OPAL_EXPORT Context {
  public:
-  /// Opens every usable transport that the variable am_transports allows.  Errors: unreachable (none usable),
-  /// those of Secret::read_file for am_secret_file, or the configuration's.
+  /// Opens every usable transport that the variable am_transports allows.  Errors: unreachable (no transport is
+  /// usable), os, those of Secret::read_file() for am_secret_file, those of the configuration variables.
   static Result<std::unique_ptr<Context>> open(const config::Store& store, const Options& options = {});
   ~Context();
   Context(const Context&) = delete;
@@ -67,48 +68,52 @@ class OPAL_EXPORT Context {
   /// fail with not_supported, progress() and wait() return 0, the destructor ends no connection.  Only restart() makes
   /// it usable.
   [[nodiscard]] bool inherited() const noexcept;
-  /// The lock that is held while handlers run.  A layer above may guard its own state with it and needs no second lock.
+  /// The lock that is held while handlers run.  A layer above may guard its own state with this lock.
   [[nodiscard]] Lock& lock() noexcept;
   [[nodiscard]] std::vector<TransportState> transports() const;
 
   // --- Peers --------------------------------------------------------------------------------------------------------
 
-  /// The bytes that connect() of any process needs; a few hundred.
+  /// The bytes that another process passes to connect(); a few hundred.  The view is valid until restart() or, before
+  /// the first call, listen() changes the address.
   [[nodiscard]] ByteSpan address() const noexcept;
-  /// Returns the endpoint to the Context that published `address`; an existing one if there is one.
-  /// Errors: protocol (garbled), version_mismatch, unreachable (the log has the text of Endpoint::explain()).
+  /// Returns the endpoint to the Context that published `address`; the existing endpoint if there is one.
+  /// Errors: protocol (garbled), version_mismatch, unreachable (the log has the text of Endpoint::explain()),
+  /// peer_gone (the peer's dead endpoint still exists: call disconnect()), busy (its disconnect() is not complete).
   Result<Endpoint*> connect(ByteSpan address);
-  /// As connect(), but returns at once: progress() chooses the transport.  Until then, see Endpoint::connected(), posts
-  /// answer `again`, and those that queue wait.  Observer::on_peer_connected() or on_peer_failed() reports the end.  An
-  /// endpoint that is there already is returned, without a report.
-  /// The choice runs in progress(), under the Context's lock: the handshake of the shared-memory transport waits for a
-  /// local peer that does not answer, at most 5 seconds.
-  /// Errors: protocol (garbled), version_mismatch, peer_gone and busy (the former endpoint is there yet).
+  /// As connect(), but returns at once: progress() chooses the transport.  Until Endpoint::connected() is true posts
+  /// return `again`, and the functions that queue keep their messages and operations.
+  /// Observer::on_peer_connected() or on_peer_failed() reports the result.  If the endpoint exists already, it is
+  /// returned and nothing is reported.
+  /// Cost: progress() holds the Context's lock during the choice.  The handshake of the shared-memory transport blocks
+  /// for at most 5 seconds if a local peer does not answer.
+  /// Errors: protocol (garbled), version_mismatch, peer_gone and busy as for connect().
   Result<Endpoint*> connect_async(ByteSpan address);
-  /// Ends an endpoint, which must not be used afterwards; see btl::Module::disconnect().
-  /// Inside a handler, a completion or an Observer it takes effect when the outermost progress() ends, or the next one:
-  /// until then messages of the peer may still be handled.
+  /// Ends and destroys an endpoint, which must not be used afterwards; see btl::Module::disconnect().
+  /// Inside a handler, a completion or an Observer it takes effect at the end of this or of the next progress(): until
+  /// then handlers may still run for messages of the peer.
   void disconnect(Endpoint& endpoint) noexcept;
 
-  /// Bootstrap without a launcher: accepts connections whose peers prove that they know the secret, and exchanges
-  /// addresses with them.  The secret is Options::secret, else the file am_secret_file, else ~/.config/opal/secret,
-  /// which is made at first use; "am_secret_file=none" asks for no proof.
+  /// Bootstrap without a launcher: progress() accepts connections whose peers prove that they know the secret, and
+  /// exchanges addresses with them.  The secret is Options::secret, else the file am_secret_file, else
+  /// ~/.config/opal/secret, which the first process creates; am_secret_file=none turns proofs off.
   /// `host_port` is "host:port"; port 0 lets the system choose; all addresses of the host's name are used.  Returns the
-  /// actual "host:port" of the first.  Observer::on_peer_connected() reports each peer.  If called before address(),
-  /// the tcp transport listens at that address of this host alone, too, unless btl_tcp_if_include or
-  /// btl_tcp_if_exclude are set.
-  /// Errors: invalid_argument (not "host:port"; no HOME to hold the secret), unreachable, permission, os.
+  /// actual "host:port" of the first.  Observer::on_peer_connected() reports each peer.  If listen() is called before
+  /// address(), the tcp transport, too, listens only at the first of these addresses, unless btl_tcp_if_include or
+  /// btl_tcp_if_exclude is set.
+  /// Errors: invalid_argument (not "host:port"; called before; neither HOME nor XDG_CONFIG_HOME for the secret file),
+  /// unreachable, permission, os.
   Result<std::string> listen(std::string_view host_port);
-  /// Connects to a Context that called listen() with the same secret.  Blocks at most for `timeout` (negative: for
-  /// ever).  The log has the address of a failure.
+  /// Connects to a Context that called listen() with the same secret.  Blocks at most for `timeout` (negative: no
+  /// limit) until it has the peer's address, then does as connect().  A failure is logged with `host_port`.
   /// Errors: invalid_argument, unreachable, timed_out, permission (another secret), version_mismatch, protocol, os.
   Result<Endpoint*> connect_to(std::string_view host_port, std::chrono::milliseconds timeout);
 
   // --- Messages -----------------------------------------------------------------------------------------------------
 
-  /// Errors: invalid_argument, limit_reached (the tag has a handler).
+  /// Runs `handler` for each message of `tag`.  Errors: invalid_argument, limit_reached (the tag has a handler).
   Result<void> set_handler(Tag tag, const btl::Handler& handler);
-  /// Messages that are larger than max_send arrive in buffers of `source`; without one in memory of the library.
+  /// As above; messages larger than max_send arrive in buffers of `source` instead of memory of the library.
   Result<void> set_handler(Tag tag, const btl::Handler& handler, const BufferSource& source);
   void clear_handler(Tag tag) noexcept;
 
@@ -116,34 +121,34 @@ class OPAL_EXPORT Context {
 
   /// Makes [base, +size) accessible to every peer that has the Region's key, as long as the Region exists.
   Result<Region> register_memory(void* base, std::uint64_t size, Rights rights);
-  /// The counts of the registration caches of all open transports; see Cache::statistics().
+  /// Sums of Cache::statistics() over the registration caches of all open transports.
   [[nodiscard]] rcache::Statistics registration_statistics() const noexcept;
-  /// The same for GPU memory of peers that is mapped here (docs/design/rcache.md, "Remote GPU memory").
+  /// Statistics of the cached mappings of peers' GPU memory (docs/design/rcache.md, "Remote GPU memory").
   [[nodiscard]] rcache::Statistics remote_memory_statistics() const noexcept;
   /// Completes when every put and atomic posted before, on any endpoint, is visible at its target.
   Post flush(Completion& completion) noexcept;
 
   // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
 
-  /// Begins a checkpoint.  Messages posted from now on wait until resume(): send_or_queue() keeps them, every other
-  /// post answers `again`.  Messages posted before are still sent.  All connected Contexts take part, with the same
-  /// `round`, which is higher than any before.  One-sided operations and large messages are not held: the caller waits
-  /// for their completions first.
+  /// Begins a checkpoint.  Messages posted between quiesce() and resume() are not sent before resume(): send_or_queue()
+  /// queues them, every other post of a message returns `again`.  Messages posted before quiesce() are still sent.
+  /// Requires: all connected Contexts call it with the same `round`, which is higher than in earlier checkpoints.
+  /// Requires: the completions of one-sided operations and large messages have run, since these are not held.
   void quiesce(std::uint64_t round);
-  /// True when this Context's share is drained.  The caller calls progress() and quiet() until it was true at every
-  /// Context.  Then nothing is in flight, every message posted before quiesce() was handled, puts and atomics are
-  /// visible.
+  /// True when this Context is drained.  The caller calls progress() and quiet() until quiet() was true at every
+  /// Context.  Then no message is in flight, every message posted before quiesce() was handled, and all puts and
+  /// atomics are visible.
   [[nodiscard]] bool quiet() noexcept;
-  /// Empties the registration caches, which answer `busy` until resume(), and unmaps GPU memory of peers.  Only Regions
-  /// stay registered.  Errors: busy (not quiet, or the number of cached registrations in use).
+  /// Empties the registration caches, which return `busy` until resume(), and unmaps GPU memory of peers.  Only Regions
+  /// stay registered.  Errors: busy (not quiet, or cached registrations are in use; detail is their number).
   Result<void> checkpoint() noexcept;
-  /// Opens the transports anew after the process was restored from an image.  Called between checkpoint() and resume();
-  /// other threads may use the Context meanwhile.  address() and keys change; fd() must be watched anew; fragments and
-  /// listen() end; handlers, endpoints and queued messages stay.  Peers connect by the new addresses; until then posts
-  /// answer `again`.
-  /// Errors: busy (no checkpoint(), or inside a handler); those of open(), after which no peer is reachable.
+  /// Opens the transports again after the process was restored from an image.
+  /// Requires: called between checkpoint() and resume().  Other threads may use the Context meanwhile.
+  /// address() and keys change; the caller's event loop adds fd() again; fragments become invalid and listen() ends.
+  /// Handlers, endpoints and queued messages stay.  Posts return `again` until the peer connects by its new address.
+  /// Errors: busy (no successful checkpoint(), or inside a handler); those of open(), after which no peer is reachable.
   Result<void> restart(const config::Store& store);
-  /// Ends the checkpoint, complete or not.  progress() sends the queued messages, in order.
+  /// Ends the checkpoint, at any stage.  progress() then sends the queued messages, in order.
   void resume() noexcept;
 
   // --- Progress and waiting -----------------------------------------------------------------------------------------
@@ -151,19 +156,20 @@ class OPAL_EXPORT Context {
   /// Runs at most about `budget` handlers.  Returns the number of events; 0: idle.
   /// At level `multiple` it returns 0 at once while another thread is in progress().
   std::size_t progress(std::size_t budget = 64) noexcept;
-  /// Polls `from` first, so that a message of it is seen sooner.  Falls back to progress() if nothing arrived, and
-  /// every eighth call.
+  /// Polls the peer `from` first, so that its messages are found sooner.  Does as progress() if nothing arrived, in
+  /// every eighth call, and in every call at level `multiple`.
   std::size_t progress_from(Endpoint& from, std::size_t budget) noexcept;
-  /// progress() for a caller that holds lock().  Not from inside a handler or completion.  Never left to another
-  /// thread, since that one cannot begin before the lock is free.
+  /// As progress(), but polls also while another thread is in progress(), which then waits for the lock.
+  /// Requires: the caller holds lock() and is not inside a handler or completion.
   std::size_t progress_locked(std::size_t budget = 64) noexcept;
-  /// Calls progress(); when idle spins briefly, then sleeps until an event or `timeout` (negative: for ever).
-  /// Returns the number of events; 0: timed out, or another thread woke this one.  At level `multiple` another thread's
-  /// progress may receive the awaited message between the caller's test and the sleep: use wait_until() there.
+  /// Calls progress(); when idle spins for am_spin, then sleeps until an event or `timeout` (negative: no limit).
+  /// Returns the number of events; 0: timed out, or (level `multiple`) the sleep ended without an event for this
+  /// thread.  At that level another thread's progress() may receive the awaited message between the caller's test and
+  /// the sleep: use wait_until() there.
   std::size_t wait(std::chrono::milliseconds timeout) noexcept { return wait_while(nullptr, nullptr, timeout); }
 
-  /// Waits as wait() does until `condition()` is true or the time is over.  Returns the condition.  It is evaluated
-  /// under the Context's lock, so it may read what handlers write, and a change is never missed.
+  /// Waits as wait() does until `condition()` is true or `timeout` is over; returns the last value of the condition.
+  /// The condition is evaluated under the Context's lock: it may read what handlers write, and no change is missed.
   template <class Condition>
   bool wait_until(Condition condition, std::chrono::milliseconds timeout) noexcept {
     const auto missing = [](void* object) noexcept { return !(*static_cast<Condition*>(object))(); };
@@ -182,10 +188,12 @@ class OPAL_EXPORT Context {
     return true;
   }
 
-  /// For conditions that change without progress(): threads in wait_until() evaluate theirs again.
+  /// Makes the threads that sleep in wait_until() evaluate their conditions again.  A thread that changes such a
+  /// condition outside of progress() calls it after the change.
   void wake_sleepers() noexcept;
 
-  /// One descriptor for all transports, for the caller's event loop: call arm(); if it returns true, poll for reading.
+  /// One descriptor for all transports, for the caller's event loop.  Before each poll() for reading the caller calls
+  /// arm(); if arm() returns false, events are pending and the caller calls progress() instead.
   [[nodiscard]] int fd() const noexcept;
   bool arm() noexcept;
 
@@ -197,13 +205,14 @@ class OPAL_EXPORT Context {
   friend class RegisteredPool;
   struct State;
   using Predicate = bool (*)(void* object) noexcept;
-  /// wait(), but returns at once when the predicate (null: none) stopped holding before the sleep.
+  /// As wait(), but does not sleep when `holds(object)` is false.  `holds` null: no test.
   std::size_t wait_while(Predicate holds, void* object, std::chrono::milliseconds timeout) noexcept;
-  bool holds(Predicate predicate, void* object) noexcept;  ///< under the lock
+  bool holds(Predicate predicate, void* object) noexcept;  ///< calls the predicate under the lock
+  /// True if a queued message or operation may be sent as soon as the transport has room.
   bool waits_for_room() noexcept;
   Result<Region> register_address_space(Rights rights);
   explicit Context(std::unique_ptr<State> state) noexcept;
-  /// Polls of wait_until() before it reads a clock or yields a core that others want; about 30 ns each.
+  /// Number of polls in wait_until() before it reads a clock or yields a shared core; about 30 ns each.
   const int looks_;
   std::unique_ptr<State> state_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cold half of an Endpoint: queueing, fragments, explanations, registration.
+// The rarely executed functions of an Endpoint: queueing, fragments, explanations, keys.
 #include "opal/am/endpoint.hpp"
 
 #include <array>
@@ -50,8 +50,7 @@ Post Endpoint::refuse_tag(Tag tag) noexcept {
   return Post::failed;
 }
 
-/// Under the send lock alone, if nothing stands in the way and the transport can do that; else under the Context's
-/// lock.
+/// Sends under the send lock alone if special_ is false and the transport supports that; else under the Context's lock.
 Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   {
     const std::lock_guard lock{send_lock_};
@@ -77,7 +76,7 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
     if (post != Post::again) return post;
   }
   Context::State& state = *context_.state_;
-  if (size > route_->module().attributes().max_send) {  // else it would fail later, without a report
+  if (size > route_->module().attributes().max_send) {  // queued, it would fail later and nothing would report it
     route_->set_error({Errc::invalid_argument, 0, "send_or_queue: longer than max_send", size});
     return Post::failed;
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/endpoint.hpp — one peer process, through the best transport that reaches it.
-// Owned by its Context.  Valid until Context::disconnect() or the Context's end, also after the peer died.  A dead
-// endpoint stays dead: a peer that connects again has another Endpoint.  After the next progress() a dead endpoint
-// holds no descriptor and no memory of the transport; disconnect() frees the rest, about 600 bytes.
+// opal/am/endpoint.hpp — one peer process, reached by the best transport that both have.
+// The Context owns the Endpoint, which is valid until Context::disconnect() or the Context's end, also after the peer
+// died.  A dead endpoint stays dead: a peer that connects again gets another Endpoint.  From the next progress() on a
+// dead endpoint holds no descriptor and, once its fragments are freed, no memory of the transport; disconnect() frees
+// the Endpoint itself, about 600 bytes.
 // Threads: by the Context's thread level.  Cost of the data path: one branch for the lock, then the transport's call.
 #pragma once
 #include <atomic>
@@ -33,12 +34,13 @@ class OPAL_EXPORT Endpoint {
 
   [[nodiscard]] Context& context() const noexcept { return context_; }
   [[nodiscard]] const PeerId& peer() const noexcept { return peer_; }
-  /// True once the peer has died, and from disconnect() on.
+  /// True after the peer has died or disconnect() was called.
   [[nodiscard]] bool dead() const noexcept {
     const Lock::Guard guard{lock_};
     return leaving_ || route_->dead();
   }
-  /// False until a connect_async() has its transport, and after the peer's death.
+  /// True while the endpoint has a transport: false before connect_async() has found one, between restart() and the
+  /// next connect(), and after the peer's death.
   [[nodiscard]] bool connected() const noexcept {
     const Lock::Guard guard{lock_};
     return registrations_.load(std::memory_order_relaxed) != nullptr && !route_->dead();
@@ -49,32 +51,33 @@ class OPAL_EXPORT Endpoint {
     return route_->error();
   }
 
-  /// The transport in use: its limits and estimates.
+  /// Limits and cost estimates of the transport in use.
   [[nodiscard]] const btl::Attributes& attributes() const noexcept {
     const Lock::Guard guard{lock_};
     return route_->module().attributes();
   }
-  /// True when put/get need no help from the peer's process.
+  /// True if put and get proceed without progress by the peer's process.
   [[nodiscard]] bool one_sided() const noexcept {
     const Lock::Guard guard{lock_};
     return route_->one_sided();
   }
-  /// True once GPU memory moves to and from this peer without host memory: large transfers of it are then cheapest as a
-  /// get.  Known after the first GPU buffer.
+  /// True if the transport moves GPU memory to and from this peer without staging it in host memory.  Then a get is the
+  /// cheapest large transfer of GPU memory.  False before the first transfer of a GPU buffer.
   [[nodiscard]] bool gpu_direct() const noexcept {
     const Lock::Guard guard{lock_};
     return route_->gpu_direct;
   }
-  /// Every candidate transport, taken or refused, with the reason; several lines.  Allocates.
+  /// One line for each candidate transport: taken or refused, and why.  Allocates.
   [[nodiscard]] std::string explain() const;
 
   // --- Active messages ----------------------------------------------------------------------------------------------
-  // The payload may be GPU memory, which is copied to the host; handlers find it in host memory.
+  // The payload may be GPU memory, which is copied to the host; the handler receives it in host memory.
+  // Tags are 1 to 0xfffe; a post with another tag returns `failed` with invalid_argument.
 
   /// Sends header and payload (together at most attributes().max_send bytes) as one message.  Both are copied.
   /// At level `multiple` threads that send to different peers wait neither for each other nor for progress(), if the
   /// transport supports it: shared memory does for short messages.
-  /// Tags are 1 to 0xfffe.  Another tag is `failed` with invalid_argument, also in the functions below.
+  /// Returns done; again (no room: call progress() and retry); failed, see error().
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     if (!is_tag(tag)) [[unlikely]]
       return refuse_tag(tag);
@@ -85,40 +88,44 @@ class OPAL_EXPORT Endpoint {
     return route_->module().send_inline(*route_, tag, header, payload);
   }
 
-  /// As send_inline(), but never `again`: a message that the transport cannot take now is copied to the heap, and
-  /// progress() sends it in order with all others on this endpoint.  For handlers and rare control messages.
-  /// `failed` with limit_reached: the queue holds am_pending_limit bytes.
+  /// As send_inline(), but never returns `again`: a message that the transport does not take is copied to the heap, and
+  /// progress() sends it.  Order: as posted.  For handlers and rare control messages.
+  /// `failed` with limit_reached: the queue would exceed am_pending_limit bytes.
   Post send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
 
   /// As send_inline(), with the message in any number of parts.
   Post send_iov(Tag tag, std::span<const ByteSpan> parts) noexcept;
 
-  /// Sends a message of any size.  One of at most attributes().max_send bytes is sent as by send_or_queue().  For a
-  /// larger one the receiver pulls the payload: it stays unchanged until the completion runs, which is when the handler
-  /// has run; the header, which is copied, fits into one message.
+  /// Sends a message of any size.
+  /// At most attributes().max_send bytes: as send_or_queue(); returns done, and the completion does not run.
+  /// Larger: the receiver reads the payload by a get.  The payload stays unchanged until the completion runs, after the
+  /// handler has run at the receiver.  The header is copied and must fit into one message.  The tag must not be in
+  /// kBtlTags or kAmTags.
   /// Order: it does not overtake earlier messages.  Later short messages may overtake a large one; large ones keep
-  /// their order.  Messages of tags of OPAL itself (kBtlTags, kAmTags) are short.
-  /// Errors of the completion: limit_reached (am_large_limit there, am_pending_limit here), not_supported (no handler),
-  /// no_memory (there), that of the failed peer, canceled.
-  /// Answers `again` during a checkpoint, and a large one until the endpoint is connected.
+  /// their order.
+  /// Errors of the completion: limit_reached (am_large_limit at the receiver, am_pending_limit at the sender),
+  /// not_supported (no handler), no_memory (at the receiver), the error of the failed peer, canceled (disconnect()).
+  /// A large message returns `again` during a checkpoint and until the endpoint is connected.
   Post send(Tag tag, ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
 
-  /// A buffer in the transport, filled in place; empty if none is free.  Fragments end before disconnect().
+  /// A buffer of the transport, which the caller fills in place; empty if none is free, or messages are queued.  The
+  /// caller sends or frees each fragment before disconnect().
   btl::Fragment alloc(std::size_t size) noexcept;
   /// A fragment that refers to the caller's payload; see btl::Module::prepare_src.
   btl::Fragment prepare_src(ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
-  /// Sends a fragment.  `failed`: the fragment is returned; also if its transport is not in use any more.
+  /// Sends a fragment.  `again`: the caller keeps it.  `failed`: it is freed; one cause is that it was made for another
+  /// transport than the one in use.
   Post send(btl::Fragment& fragment, Tag tag) noexcept;
 
   // --- One-sided ----------------------------------------------------------------------------------------------------
 
-  /// Extracts the handle for this endpoint's transport from a key that the peer made (Region::key()).
+  /// Returns the handle for this endpoint's transport from a key of the peer (Region::key()).
   /// Errors: protocol (garbled), unreachable (the key has no handle for this transport), busy (not connected() yet).
   [[nodiscard]] Result<MemoryHandle> unpack_key(ByteSpan key) const;
 
-  // Memory on either side may be GPU memory.  The transport moves it, or it is staged in pinned host memory.
+  // Memory on either side may be GPU memory.  The transport accesses it, or it is staged in pinned host memory.
 
-  /// [remote_address, +size) may be any part of the registration; otherwise that operation alone fails.
+  /// [remote_address, +size) is any part of the registration; an operation outside of it fails and affects no other.
   Post put(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept {
     const Lock::Guard guard{lock_};
@@ -145,9 +152,9 @@ class OPAL_EXPORT Endpoint {
     return flush_route(completion);
   }
 
-  // As put(), get() and atomic(), but never `again`: an operation that the transport cannot take now waits in the
-  // endpoint, and progress() posts it, in the order of posting.  For handlers and completions.
-  // `failed` with limit_reached: am_pending_limit bytes of operations wait.
+  // As put(), get() and atomic(), but never return `again`: an operation that the transport does not take is queued in
+  // the endpoint, and progress() posts it.  Order: as posted.  For handlers and completions.
+  // `failed` with limit_reached: the queue would exceed am_pending_limit bytes.
 
   Post put_or_queue(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                     Completion& completion) noexcept;
@@ -155,13 +162,13 @@ class OPAL_EXPORT Endpoint {
                     Completion& completion) noexcept;
   Post atomic_or_queue(const AtomicRequest& request, Completion& completion) noexcept;
 
-  /// put_or_queue(), and a message of `tag` with `header`, which is copied, when the data is visible at the target: its
-  /// handler finds the data.  Completes when that message is on its way.
+  /// Does as put_or_queue(), and sends a message of `tag` with `header` when the data is visible at the target, so its
+  /// handler can read the data.  The header is copied.  Completes when that message is sent or queued.
   Post put_notify(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                   Tag tag, ByteSpan header, Completion& completion) noexcept;
 
-  /// Makes memory accessible to this peer through the registration cache.  A cache hit takes no lock.  For the buffers
-  /// of a protocol, which are used again; for long-lived memory use Context::register_memory().
+  /// Makes memory accessible to this peer through the registration cache.  A cache hit takes no lock.  Intended for
+  /// buffers of a protocol, which are used repeatedly; for long-lived memory use Context::register_memory().
   Result<ExposedMemory> expose(void* base, std::uint64_t size, Rights rights) noexcept;
 
   /// A pointer for the layer above; OPAL never uses it.
@@ -171,11 +178,11 @@ class OPAL_EXPORT Endpoint {
   friend class Context;
   struct Pending;
   Endpoint(Context& context, const PeerId& peer, Lock& lock);
-  /// Adds `route`; it is the one in use if `taken`.
+  /// Adds `route` to routes_; if `taken`, it becomes the route in use.
   void add_route(btl::Endpoint& route, bool taken);
-  /// Sends all further messages by `route`.
+  /// Makes `route` the route in use.
   void take_route(btl::Endpoint& route) noexcept;
-  /// In a forked child: replaces the parent's route by `nowhere`, and takes it back.
+  /// In a forked child: leave_to_parent() replaces the parent's route by `nowhere`, take_over() restores it.
   void leave_to_parent(btl::Endpoint& nowhere) noexcept;
   void take_over() noexcept;
   Post refuse_tag(Tag tag) noexcept;
@@ -209,13 +216,13 @@ class OPAL_EXPORT Endpoint {
   Lock& lock_;
   btl::Endpoint* route_ = nullptr;  // the transport in use
   const bool gpus_;                 // buffers may be GPU memory
-  bool special_;                    // gpus_, or messages are queued: one branch for both
+  bool special_;                    // gpus_, or messages are queued: one test on the fast path for both
   Context& context_;
   PeerId peer_;
-  btl::Endpoint* parents_route_ = nullptr;                  // in a forked child
+  btl::Endpoint* parents_route_ = nullptr;                  // in a forked child: route_ before leave_to_parent()
   std::vector<btl::Endpoint*> routes_;                      // all transports to the peer, route_ included
-  std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; read by a hit without the lock
-  std::unique_ptr<Pending> pending_;                        // null while no message is queued
+  std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; null: not connected; read unlocked
+  std::unique_ptr<Pending> pending_;                        // null: no message is queued and no checkpoint holds any
   std::unique_ptr<OperationQueue> operations_;              // null while no operation is queued
   bool leaving_ = false;                                    // disconnect() was called
   std::string explanation_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An Endpoint in a process that may have GPU memory: the way around what is inline in endpoint.hpp.
+// The functions of an Endpoint that handle GPU buffers and queued messages, off the fast path of endpoint.hpp.
 #include "opal/am/state.hpp"
 
 namespace opal::am {
@@ -10,7 +10,7 @@ Post Endpoint::send_with_care(Tag tag, ByteSpan header, ByteSpan payload) noexce
   if (payload.empty() || gpu::is_host(payload.data())) return module.send_inline(*route_, tag, header, payload);
   if (route_->dead()) return Post::failed;
   route_->set_error({});
-  Completion never;  // what is copied into the transport is never queued
+  Completion never;  // does not run: the message is copied into the transport, so no post returns queued
   btl::Fragment fragment = module.prepare_src(*route_, header, payload, never);
   if (!fragment) return route_->error().code == Errc{} ? Post::again : Post::failed;
   return module.send(fragment, tag);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flushes of a Context and of an endpoint: one flush of every table of operations that may hold some, joined.
+// Flushes of a Context and of an endpoint: each consists of one flush per table that may hold operations.
 #include <memory>
 #include <vector>
 
@@ -9,13 +9,13 @@
 namespace opal::am {
 namespace {
 
-/// Several flushes as one: the caller's completion runs when the last of them has ended.  Deletes itself.
-/// A completed put is visible at its target, so their order does not matter.
+/// Joins several flushes: the caller's completion runs when the last of them has ended.  Then the object deletes
+/// itself. A completed put is visible at its target, so the order of the parts does not matter.
 class JoinedFlush {
  public:
   JoinedFlush(std::size_t most, Completion& whole) : whole_(whole) { parts_.reserve(most); }
 
-  /// Starts one of them, by flush(completion).
+  /// Starts one part: calls flush(completion).
   template <class Flush>
   void add(Flush flush) noexcept {
     Part& part = parts_.emplace_back();  // within the reserved memory: the address stays
@@ -28,7 +28,7 @@ class JoinedFlush {
     if (post != Post::done) error_ = part.error;
   }
 
-  /// The answer of the whole, after the last add().
+  /// Called after the last add(); returns the result of the joined flush.
   static Post start(std::unique_ptr<JoinedFlush> join) noexcept {
     if (--join->open_ != 0) return (void)join.release(), Post::queued;
     if (join->error_.code == Errc{}) return Post::done;

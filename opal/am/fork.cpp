@@ -6,7 +6,8 @@
 
 namespace opal::am {
 
-/// Another thread may have been in the middle of anything: nothing is destroyed, allocated or waited for.
+/// Another thread may have held any lock or been inside malloc() at the fork: this destroys, allocates and locks
+/// nothing.
 void Context::State::after_fork_in_child() noexcept {
   if (inherited) return;  // a child of a child
   inherited = true;
@@ -16,7 +17,7 @@ void Context::State::after_fork_in_child() noexcept {
   if (bootstrap != nullptr) bootstrap->close_in_child();
 }
 
-/// The child goes on as an image of the parent that was made between checkpoint() and resume().
+/// The child continues like a process restored from an image of the parent made between checkpoint() and resume().
 void Context::State::take_over() noexcept {
   inherited = false;
   progressing = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/groups.hpp — every group of configuration variables that libopal has, listed in one place.
-// A new group outside of a transport gets a line in groups.cpp; a transport's group comes with its Component.
+// opal/am/groups.hpp — the list of all groups of configuration variables of libopal.
+// A new group outside of a transport gets a line in groups.cpp; a transport's group is in its Component.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -11,7 +11,8 @@
 
 namespace opal::am {
 
-/// How the groups of the libraries above begin, for Store::verify: a process without them need not mention their names.
+/// Prefixes of the groups of the libraries above libopal.  Store::verify() accepts unknown names with these prefixes,
+/// since a process need not load those libraries.
 inline constexpr std::string_view kUpperPrefixes[] = {"runtime_", "mpi_"};
 
 /// The groups of libopal and of the transports in `registry`, in the order in which listings show them.

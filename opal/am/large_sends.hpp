@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/large_sends.hpp — the sender's half of large messages: offers in flight and offers that wait for a
-// credit (docs/design/active-messages.md).
+// opal/am/large_sends.hpp — the sender's half of large messages: offers in flight, and offers that wait because
+// wire::kMostOffers of their route are in flight (docs/design/active-messages.md).
 // Owned by a Context.  Threads: under the Context's lock.
 #pragma once
 #include <cstdint>
@@ -23,16 +23,18 @@ class Endpoint;
 
 class LargeSends {
  public:
+  /// `pending_limit`: bytes of waiting offers of one route.
   explicit LargeSends(std::size_t pending_limit) noexcept : pending_limit_(pending_limit) {}
 
   /// Offers a message to the peer; `route` is the endpoint's route.  The payload stays unchanged until the completion
-  /// runs.  Answers `queued`, `again` (no registration is free during a checkpoint) or `failed`.
+  /// runs.  Returns `queued`, `again` (the payload cannot be registered during a checkpoint) or `failed`.
   Post send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan header, ByteSpan payload,
             Completion& completion) noexcept;
   /// The handler of wire::kLargeEnd.
   void on_end(btl::Delivery& delivery) noexcept;
-  /// The route has failed, or is disconnected: all its messages, sent or waiting, end with `why`.
+  /// Ends all messages of a failed or disconnected route, in flight or waiting, with `why`.
   void route_gone(const btl::Endpoint& route, const Error& why) noexcept;
+  /// True if no message is in flight or waits.
   [[nodiscard]] bool idle() const noexcept { return routes_.empty(); }
 
  private:
@@ -42,23 +44,23 @@ class LargeSends {
     Endpoint* to = nullptr;
     Completion* completion = nullptr;
     ExposedMemory memory;
-    std::vector<std::byte> offer;  // while it waits for a credit
+    std::vector<std::byte> offer;  // the bytes of the offer while it waits; else empty
   };
   struct Route {
-    std::size_t in_flight = 0;
-    std::deque<std::uint32_t> waiting;  // slots
-    std::size_t waiting_bytes = 0;
+    std::size_t in_flight = 0;          // offers, at most wire::kMostOffers
+    std::deque<std::uint32_t> waiting;  // slots of waiting offers, oldest first
+    std::size_t waiting_bytes = 0;      // of their offers
   };
 
   std::uint32_t take_slot();
-  /// Frees the slot; the completion is the caller's to call.
+  /// Frees the slot and returns its completion, which the caller runs.
   Completion& end(std::uint32_t slot) noexcept;
   void send_waiting(const btl::Endpoint& route) noexcept;
 
   const std::size_t pending_limit_;
   std::deque<Outgoing> slots_;  // stable addresses
   std::vector<std::uint32_t> free_;
-  std::unordered_map<const btl::Endpoint*, Route> routes_;  // those that have a message here
+  std::unordered_map<const btl::Endpoint*, Route> routes_;  // routes with a message in flight or waiting
 };
 
 }  // namespace opal::am

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/lock.hpp — the Context's lock: nothing but one predictable branch at thread level `single`.
-// Recursive, since handlers run under it and post.
+// opal/am/lock.hpp — the Context's lock.  At thread level `single` it costs one predictable branch and locks nothing.
+// Recursive: handlers run under it and post.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,7 +9,7 @@
 namespace opal::am {
 
 enum class ThreadLevel : std::uint8_t {
-  single,    ///< one thread at a time uses the Context; no atomic read-modify-write is paid for
+  single,    ///< one thread at a time uses the Context; its lock needs no atomic read-modify-write
   multiple,  ///< any thread may call anything
 };
 
@@ -17,12 +17,12 @@ class Lock {
  public:
   explicit Lock(ThreadLevel level) noexcept : real_(level == ThreadLevel::multiple) {}
 
-  /// Whether several threads may be about.
+  /// True if several threads may use the Context: the lock is a mutex then.
   [[nodiscard]] bool real() const noexcept { return real_; }
 
-  /// In a forked child: the thread that held it may not be here, so it locks nothing any more.
+  /// In a forked child: turns locking off, since the thread that holds the mutex may exist in the parent only.
   void leave_to_parent() noexcept { real_ = false; }
-  /// Locks again, from the one thread that is here.
+  /// In a forked child: undoes leave_to_parent() with a fresh mutex.  Requires: no other thread uses the lock.
   void take_over(ThreadLevel level) noexcept {
     std::construct_at(&mutex_);
     real_ = level == ThreadLevel::multiple;
@@ -45,7 +45,7 @@ class Lock {
     Lock& lock_;
   };
 
-  /// Takes the lock only if that needs no waiting: true when it holds it.
+  /// Takes the lock if that does not block; true while it holds the lock.  Always true at level `single`.
   class TryGuard {
    public:
     explicit TryGuard(Lock& lock) noexcept : lock_(lock), held_(!lock.real_ || lock.mutex_.try_lock()) {}
@@ -62,7 +62,7 @@ class Lock {
   };
 
  private:
-  bool real_;  // changes in a forked child only
+  bool real_;  // thread level `multiple`; changes in a forked child only
   std::recursive_mutex mutex_;
 };
 

@@ -43,7 +43,7 @@ Post Endpoint::post_or_queue(QueuedOperation operation) noexcept {
     state.queueing.push_back(this);
     state.retry = true;
   }
-  // A flush has no other bound than the operations before it.
+  // Flushes do not count against the limit.
   if (operation.kind != QueuedOperation::Kind::flush &&
       (operations_->size() + 1) * sizeof operation > state.config.pending_limit.bytes) {
     return btl::refuse(
@@ -94,11 +94,11 @@ void Endpoint::end_operations(const Error& why) noexcept {
   for (const QueuedOperation& operation : *ended) operation.completion->finish(why);
 }
 
-/// Returns the number of operations that it posted.
+/// Returns the number of operations that were posted.
 std::size_t Endpoint::post_operations() noexcept {
   std::size_t count = 0;
   while (operations_ != nullptr && !operations_->empty()) {
-    // A post may find the peer dead, which ends what is left of the queue.
+    // A post may find the peer dead, which destroys the queue.
     const QueuedOperation operation = operations_->front();
     operations_->pop_front();
     const Post post = post_queued(operation);

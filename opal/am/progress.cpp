@@ -12,7 +12,7 @@ namespace opal::am {
 
 bool Context::State::send_pending(Endpoint& endpoint, std::size_t& sent) noexcept {
   btl::Endpoint& route = *endpoint.route_;
-  // A post that finds the peer dead calls on_failed, which throws the queue away: look at it anew after each.
+  // A post that finds the peer dead calls on_failed(), which frees the queue: test has_pending() after each post.
   while (endpoint.has_pending() && endpoint.pending_->may_send()) {
     Endpoint::Pending::Message message = std::move(endpoint.pending_->messages.front());
     const Post post = route.module().send_inline(route, message.tag, message.bytes, {});
@@ -59,7 +59,7 @@ std::size_t Context::State::connect_pending() noexcept {
       log::warn("am", "bootstrap: cannot connect to a process that connected here: {}", to_string(peer.error()));
       return false;
     }
-    const bool fresh = endpoints.size() != known;  // else its transport has announced it already
+    const bool fresh = endpoints.size() != known;  // otherwise on_accepted() has reported the peer already
     if (fresh && options.observer != nullptr) options.observer->on_peer_connected(**peer);
     return true;
   });
@@ -67,8 +67,8 @@ std::size_t Context::State::connect_pending() noexcept {
 
 namespace {
 
-/// At level `multiple` one thread at a time makes progress.  Another one returns at once: it would only look again
-/// where the first has just looked, and hold up senders meanwhile.
+/// At level `multiple` one thread at a time makes progress.  Another thread returns at once: its polls would be
+/// redundant and would block senders on the lock.
 class Turn {
  public:
   Turn(std::atomic<bool>& taken, ThreadLevel threads) noexcept
@@ -92,9 +92,9 @@ class Turn {
 }  // namespace
 
 namespace {
-constexpr std::uint32_t kRoundsAtOne = 8;  // one of so many looks everywhere
-// What a round everywhere may take in at least: a transport that finds the awaited peer's message first has to come to
-// others' as well.
+constexpr std::uint32_t kRoundsAtOne = 8;  // every eighth progress_from() polls all transports
+// Least budget of such a round: with a budget of 1 the awaited peer's messages could use it up in every round, and
+// other peers would starve.
 constexpr std::size_t kLeastEverywhere = 8;
 }  // namespace
 
@@ -119,7 +119,7 @@ std::size_t Context::progress_from(Endpoint& from, std::size_t budget) noexcept 
   return progress(std::max(budget, kLeastEverywhere));
 }
 
-/// A thread that is in progress() meanwhile waits for the lock, so progress is still exclusive.
+/// Does not test `progressing`: the caller holds the lock, so a thread inside progress() waits for that.
 std::size_t Context::progress_locked(std::size_t budget) noexcept { return state_->advance(budget); }
 
 namespace {
@@ -135,7 +135,8 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   for (const auto& module : transports.modules) {
     count += module->progress(budget);
     if (count == 0 || all) continue;
-    // It may be what is waited for: the others are looked at when nothing comes, and in one of so many rounds.
+    // The events may be the awaited ones: poll the other modules only if none has events, and in every eighth busy
+    // round.
     if (++busy_rounds % kBusyRoundsForAll != 0) break;
     all = true;
   }
@@ -155,8 +156,8 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
     tidy = !dead_routes.empty() || !leaving.empty() || !connecting.empty();
   }
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
-    // Another thread may sleep for exactly what was just received, by which modules are disarmed.  What it sleeps on
-    // stays armed while nothing comes, whatever we poll.
+    // Events: they disarm the modules, and a sleeper may wait for just these: wake all.  No events: arm again if that
+    // is needed, and wake all if that finds pending events.
     if (count != 0) {
       armed = false;
       waiter->wake_others();
@@ -189,12 +190,12 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
   const Deadline deadline = Deadline::after(timeout);
   if (const std::size_t count = spin(state_->config, state_->yield_policy, deadline, [&] { return progress(); }))
     return count;
-  // Announced first, looked after: whatever another thread's progress brings from here on wakes us.
+  // Register as a sleeper, then test: an event that another thread's progress() receives from here on ends the sleep.
   Waiter::Sleeper sleeper{*state_->waiter};
   while (!deadline.expired()) {
     if (predicate != nullptr && !holds(predicate, object)) return 0;
     if (arm()) {
-      // Not every transport announces that there is room again for what back-pressure holds up: look every millisecond.
+      // Not every transport makes its descriptor readable when it has room again: retry every millisecond.
       sleeper.sleep(waits_for_room() ? Deadline::after(std::chrono::milliseconds{1}) : deadline);
     }
     if (const std::size_t count = progress()) return count;
@@ -205,8 +206,7 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
 
 void Context::wake_sleepers() noexcept { state_->waiter->wake_others(); }
 
-/// Something may go out as soon as there is room, which not every transport announces.  A checkpoint that has been
-/// reached waits for resume() alone.
+/// During a checkpoint: true until quiet(), since the modules' markers may wait for room, too.
 bool Context::waits_for_room() noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->quiesce.active && !state_->quiesce.quiet) return true;

@@ -14,7 +14,7 @@
 
 namespace opal::am {
 
-/// Where a Region is registered: in the Context's table, and with each transport that has handles of its own kind.
+/// The registrations of a Region: in the Context's table, and with each transport that has own_handles.
 struct Region::State {
   struct Registration {
     btl::Module* module;
@@ -24,16 +24,16 @@ struct Region::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
-    if (context.inherited) return;  // the parent's
+    if (context.inherited) return;  // the registrations are the parent's
     const Lock::Guard guard{context.lock};
     std::erase(context.regions, this);
     leave();
     if (software) log_failure(context.registrations.remove(*software));
   }
 
-  /// Registers with the transports that there are now, and makes the key anew.
+  /// Registers with the transports that are open now, and renews the key.
   Result<void> enter();
-  /// The transports forget it.
+  /// Deregisters from the transports.
   void leave() noexcept {
     for (const Registration& registration : devices) {
       log_failure(registration.module->deregister_memory(registration.handle));
@@ -68,8 +68,8 @@ Result<void> Region::State::enter() {
   devices.clear();
   key.clear();
   if (software) append_handle(key, {}, *software);
-  if (address_space) return {};  // a device's own handle would reach what is excluded as well
-  // A device that cannot take GPU memory is not asked: its peers use the table's handle, and we move the bytes.
+  if (address_space) return {};  // a device handle would give access to excluded pages, too
+  // GPU memory is not registered with a device that cannot access it: its peers use the table's handle (emulation).
   const bool on_gpu = !gpu::is_host(base);
   for (const auto& module : context.transports.modules) {
     const btl::Attributes& attributes = module->attributes();
@@ -77,7 +77,7 @@ Result<void> Region::State::enter() {
     const auto ask = [&] { return module->register_memory(base, size, rights); };
     Result<MemoryHandle> handle = ask();
     if (!handle && handle.error().code == Errc::limit_reached) {
-      context.registrations_of(*module).cache().flush();  // what is idle gives way
+      context.registrations_of(*module).cache().flush();  // frees the registrations without leases
       handle = ask();
     }
     if (!handle) return handle.error();
@@ -165,7 +165,7 @@ void ExposedMemory::reset() noexcept {
 }
 
 ByteSpan ExposedMemory::handle() const noexcept {
-  // The cookie is the MemoryHandle as RegistrationCache stored it; its used bytes are what the peer needs.
+  // The cookie is the MemoryHandle that RegistrationCache stored; the peer needs its used bytes.
   static_assert(std::is_trivially_copyable_v<MemoryHandle>);
   return reinterpret_cast<const MemoryHandle*>(lease_->cookie().bytes().data())->bytes();
 }
@@ -185,7 +185,7 @@ Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights ri
                           : Error{Errc::unreachable, 0, "Endpoint::expose: not connected since the checkpoint"};
   RegistrationCache* const pieces = registrations->in_pieces(base, size);
   if (pieces != nullptr) {
-    // What is registered as one already, as blocks of a RegisteredPool are, needs no pieces.
+    // Memory that is registered as a whole already, such as a block of a RegisteredPool, needs no pieces.
     if (rcache::Lease lease = registrations->cache().find(base, size, access))
       return ExposedMemory{lock_, std::move(lease)};
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/region.hpp — memory that peers may reach: Region for windows that live long (exactly as long as the object),
-// ExposedMemory for the buffers of a protocol (through the registration cache, which may keep them registered).
-// Both are move-only resources and must end before their Context does.
+// opal/am/region.hpp — memory that peers may access.  A Region is registered exactly as long as the object exists; it
+// is for long-lived memory.  An ExposedMemory holds a lease of the registration cache, which may keep the memory
+// registered afterwards; it is for the buffers of a protocol. Both are move-only, do not own the memory, and are
+// destroyed before their Context.  Threads: as the Context.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,7 +24,7 @@ class OPAL_EXPORT Region {
   Region() noexcept;
   Region(Region&&) noexcept;
   Region& operator=(Region&&) noexcept;
-  ~Region();  ///< deregisters: every handle a peer holds is stale from here on
+  ~Region();  ///< deregisters: every handle of a peer is stale afterwards
 
   [[nodiscard]] void* base() const noexcept;
   [[nodiscard]] std::uint64_t size() const noexcept;
@@ -42,8 +43,9 @@ class OPAL_EXPORT ExposedMemory {
   ExposedMemory() noexcept = default;
   ExposedMemory(ExposedMemory&& other) noexcept = default;
   ExposedMemory& operator=(ExposedMemory&& other) noexcept;
-  ~ExposedMemory() { reset(); }  ///< gives the registration back to the cache
+  ~ExposedMemory() { reset(); }  ///< ends the lease
 
+  /// True if it holds a lease.
   explicit operator bool() const noexcept { return static_cast<bool>(lease_); }
   /// The bytes of a MemoryHandle, for the peer of the endpoint that exposed it; valid as long as *this.
   [[nodiscard]] ByteSpan handle() const noexcept;
@@ -53,7 +55,7 @@ class OPAL_EXPORT ExposedMemory {
   friend class Endpoint;
   ExposedMemory(Lock& lock, rcache::Lease lease) noexcept : lock_(&lock), lease_(std::move(lease)) {}
   Lock* lock_ = nullptr;
-  rcache::Lease lease_;  // ends under the lock
+  rcache::Lease lease_;  // reset() ends it under the lock
 };
 
 }  // namespace opal::am

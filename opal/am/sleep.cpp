@@ -21,20 +21,20 @@ void Sleep::sleep(std::span<Context* const> mine, std::span<Context* const> othe
   bool idle = true;
   bool for_room = false;
   for (std::size_t i = 0; i < mine.size(); ++i) announced[i].emplace(*mine[i]->state_->waiter);
-  // Arming takes the lock: what was handled under it before is seen by missing(), what comes after wakes us.
+  // arm() takes the lock: missing() sees what was handled before it, and later events wake this thread.
   for (Context* context : mine) {
     idle = context->arm() && idle;
     for_room = context->waits_for_room() || for_room;
     watched[count++] = context->fd();
   }
   for (Context* context : others) {
-    if (context->state_->waiter->has_sleepers()) continue;  // its next message wakes them
+    if (context->state_->waiter->has_sleepers()) continue;  // its next event wakes that sleeper
     const Lock::TryGuard guard{context->lock()};
     if (!guard) continue;
     idle = context->arm() && idle;
     watched[count++] = context->fd();
   }
-  constexpr std::chrono::milliseconds kLook{1};  // not every transport announces room
+  constexpr std::chrono::milliseconds kLook{1};  // not every transport's descriptor becomes readable when it has room
   if (for_room && (timeout > kLook || timeout.count() < 0)) timeout = kLook;
   if (idle && missing(object)) Waiter::sleep({watched.data(), count}, Deadline::after(timeout));
 }

@@ -14,14 +14,14 @@ namespace opal::am {
 
 class OPAL_EXPORT Sleep {
  public:
-  static constexpr std::size_t kMost = 16;  ///< Contexts of either kind
+  static constexpr std::size_t kMost = 16;  ///< most Contexts in `mine`, and in `others`
 
   /// Sleeps until an event may have occurred at one of the Contexts, at most for `timeout` (negative: for ever).
   /// Returns at once if `missing()` is false.  The caller then calls progress() and evaluates its condition again.
-  /// `mine`: Contexts whose progress may make missing() false.  Their wake-ups are never lost, also if another thread
+  /// `mine`: Contexts whose progress may make missing() false.  No event of these is missed, also if another thread
   /// calls their progress() meanwhile.  missing() is called without a lock.
   /// `others`: best effort.  Progress by another thread does not wake this one, and may leave the Context unwatched
-  /// until the timeout.  A Context whose lock is held is left to the holder.
+  /// until the timeout.  A Context whose lock is held is not watched.
   template <class Missing>
   static void on(std::span<Context* const> mine, std::span<Context* const> others, Missing missing,
                  std::chrono::milliseconds timeout) noexcept {

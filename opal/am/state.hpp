@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/state.hpp — the inside of a Context, shared by the files that implement it.  Private to opal/am.
-// Order of members = order of life: modules go before what they refer to, endpoints before modules.
+// opal/am/state.hpp — the implementation state of a Context, shared by its .cpp files.  Private to opal/am.
+// The order of members matters for destruction: endpoints are destroyed before modules, modules before what they
+// refer to.  Threads: under Context::State::lock, but for atomics.
 #pragma once
 #include <atomic>
 #include <deque>
@@ -25,16 +26,16 @@
 
 namespace opal::am {
 
-/// Messages that send_or_queue could not hand to the transport yet, oldest first.
+/// Messages of send_or_queue() that the transport has not taken yet.
 struct Endpoint::Pending {
   struct Message {
     Tag tag;
     std::vector<std::byte> bytes;
   };
-  std::deque<Message> messages;
-  std::size_t bytes = 0;  // of all messages
-  bool held = false;      // by a checkpoint: only
-  std::size_t ahead = 0;  // so many of them still go out, the rest waits for resume()
+  std::deque<Message> messages;  // oldest first
+  std::size_t bytes = 0;         // of all messages
+  bool held = false;      // a checkpoint is in progress: only the first `ahead` messages are sent before resume()
+  std::size_t ahead = 0;  // messages that were queued before the checkpoint
   [[nodiscard]] bool may_send() const noexcept { return !messages.empty() && (!held || ahead > 0); }
 };
 
@@ -46,10 +47,10 @@ struct QueuedOperation {
   void* destination = nullptr;   ///< get
   std::uint64_t remote_address = 0;
   std::uint64_t size = 0;
-  MemoryHandle handle{};    ///< the caller's is only borrowed for the call
+  MemoryHandle handle{};    ///< a copy: the caller's is valid during the post only
   AtomicRequest request{};  ///< atomic, without its handle
   Completion* completion = nullptr;
-  std::uint64_t order = 0;  ///< of posting, within the Context
+  std::uint64_t order = 0;  ///< sequence number of posting within the Context, from 1
 };
 struct OperationQueue : std::deque<QueuedOperation> {};  // oldest first
 
@@ -59,9 +60,9 @@ struct Connecting {
   std::vector<std::byte> address;
 };
 
-/// A flush of all endpoints, behind the queued operation `upto` and all before it.
+/// A flush of all endpoints, which is posted when no queued operation up to order `upto` is left.
 struct WaitingFlush {
-  std::uint64_t upto;
+  std::uint64_t upto;  ///< QueuedOperation::order
   Completion* completion;
 };
 
@@ -69,16 +70,16 @@ struct WaitingFlush {
 struct Quiesce {
   bool active = false;
   std::uint64_t round = 0;
-  bool quiet = false;    // it was
-  bool emptied = false;  // checkpoint() went well
+  bool quiet = false;    // the last quiet() returned true
+  bool emptied = false;  // checkpoint() succeeded
 };
 
-/// What a forked child is told.
+/// The error of every call in a forked child.
 inline constexpr Error kInherited{Errc::not_supported, 0,
                                   "this Context is of the process that forked: a child opens one of its own"};
 
-/// Forks (docs/design/forks.md): the child's copy of a Context is its parent's.  It ends nothing, and does nothing but
-/// refuse, unless it restart()s.
+/// Forks (docs/design/forks.md): in a forked child the Context is inherited.  It refuses every call and does not touch
+/// the parent's connections, until restart().
 struct Context::State final : btl::Observer, ForkListener {
   State(const Config& config, const Options& options, btl::RegistrationTable table)
       : config(config),
@@ -95,17 +96,17 @@ struct Context::State final : btl::Observer, ForkListener {
 
   /// Adds an endpoint whose route is known.
   Endpoint& add(const PeerId& peer, btl::Endpoint& route, std::string explanation);
-  /// The endpoint of a peer whose life is over is not the peer's any more, if it comes back.
+  /// Moves a dead endpoint of the peer from `endpoints` to `former`, so that the peer can get a new one.
   void set_apart_if_dead(const PeerId& peer);
-  // Not from inside a handler, completion or observer:
-  /// Disconnects what callbacks have asked for.
+  // Require: the caller is not inside a handler, completion or observer.
+  /// Disconnects the endpoints in `leaving`.
   void disconnect_leaving() noexcept;
-  /// Connects what connect_async() was called for.
+  /// Chooses the transports of the endpoints in `connecting`.
   void connect_waiting() noexcept;
   void disconnect(Endpoint& endpoint) noexcept;
-  /// The endpoint of a peer; null: none.  Errors: busy, peer_gone (it has ended, and is there yet).
+  /// The endpoint of a peer; null: none.  Errors: busy (its disconnect() is not complete), peer_gone (it is dead).
   Result<Endpoint*> find(const PeerId& peer) noexcept;
-  /// Gives transports back what dead peers still cost.
+  /// Disconnects the routes in dead_routes that have no fragments; an endpoint that used one gets a dead route.
   void release_dead_routes() noexcept;
   template <class Function>
   void for_each_endpoint(Function function) {
@@ -117,52 +118,59 @@ struct Context::State final : btl::Observer, ForkListener {
     }
   }
   [[nodiscard]] RegistrationCache& registrations_of(const btl::Module& module) noexcept;
-  /// Sends what waits; returns how many messages went out.
+  /// Sends queued messages of all endpoints; returns the number of messages sent.
   std::size_t send_pending() noexcept;
-  /// The same for one endpoint, adding to `sent`; false when the transport is busy before the end.
+  /// Sends those of one endpoint and adds their number to `sent`.  True: its queue is empty and not held, so that the
+  /// caller drops it.
   static bool send_pending(Endpoint& endpoint, std::size_t& sent) noexcept;
-  /// Errors: that of the choice when no other process can have the secret.
+  /// Errors: SecretChoice::unshared, if set: then no other process can have the secret.
   [[nodiscard]] Result<void> require_shared_secret() const;
-  std::size_t connect_pending() noexcept;  // of the bootstrap
-  /// One round of everything that makes progress; under the lock.
+  /// Connects to the processes whose addresses arrived at the bootstrap; returns their number.
+  std::size_t connect_pending() noexcept;
+  /// One round of progress, under the lock; returns the number of events.
   std::size_t advance(std::size_t budget) noexcept;
-  /// Posts again, and sends, what the transports could not take.
+  /// Retries all queued messages, operations and large receives; returns the number of events.
   std::size_t retry_waiting() noexcept;
-  /// The queued one-sided operations, and the flushes behind them; in operation_queue.cpp.
+  /// Posts queued one-sided operations and waiting flushes; in operation_queue.cpp.
   std::size_t post_operations() noexcept;
-  /// Completes when the operations that the transports have accepted are finished; in flush.cpp.
+  /// Completes when all operations that the transports have accepted are complete; in flush.cpp.
   Post flush_transports(Completion& completion) noexcept;
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
+  /// Restricts the listening sockets of all modules to `where`; renews `address`.
   void listen_only_at(const sockaddr_storage& where);
-  /// Opens what is configured, with caches; fills `address`.
+  /// Opens the configured transports and their registration caches; fills `address`.
   Result<void> open_transports(const config::Store& store);
-  /// The best transport to a peer of that address; each candidate goes into `explanation`.  Null: none reaches it.
+  /// Connects the best transport that reaches the peer; appends a line per candidate to `explanation`.  Null: none
+  /// does.
   btl::Endpoint* find_route(const Address& peer, std::string& explanation);
 
   // fork.cpp
   void before_fork() noexcept override {}
   void after_fork_in_parent() noexcept override {}
   void after_fork_in_child() noexcept override;
-  void take_over() noexcept;  // in a child: it is to restart
-  void keep() noexcept;       // in a child: *this stays until the process ends
+  void take_over() noexcept;  // in a child: makes *this usable for restart()
+  void keep() noexcept;       // in a child: keeps *this until the process ends
 
   // checkpoint.cpp
+  /// Sends only the messages that are queued now before resume(); idempotent.
   void hold(Endpoint& endpoint);
-  /// It has no transport since restart(), or since its peer went in a checkpoint.
+  /// True if the endpoint's route is of `no_transport`: it is being connected, or lost its route by restart() or death.
   [[nodiscard]] bool lost(const Endpoint& endpoint) const noexcept;
   [[nodiscard]] std::unique_ptr<NoTransport> make_no_transport();
+  /// For a peer that failed between checkpoint() and resume(): keeps the endpoint until the peer restarts or resume().
   void set_aside(Endpoint& endpoint, const Error& why);
+  /// Makes `route` the route in use.
   void reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept;
   void retire_registration_caches();
-  Result<void> enter_regions();  // with the devices; in region.cpp
+  Result<void> enter_regions();  // registers all Regions with the transports; in region.cpp
   void leave_regions() noexcept;
 
   Context* context = nullptr;
   bool inherited = false;                              // this process is a forked child of the one that opened it
-  static inline constinit State* last_kept = nullptr;  // found from here, so they are no leaks
+  static inline constinit State* last_kept = nullptr;  // list of keep(), so that leak checkers find the States
   State* next_kept = nullptr;
-  btl::Endpoint* nowhere = nullptr;  // for a forked child; of parents_transport
+  btl::Endpoint* nowhere = nullptr;  // dead route of all endpoints in a forked child; of parents_transport
   std::unique_ptr<NoTransport> parents_transport;
   const Config config;
   const Options options;
@@ -172,36 +180,36 @@ struct Context::State final : btl::Observer, ForkListener {
   SecretChoice secret;
   btl::HandlerTable handlers;
   btl::RegistrationTable registrations;
-  bool retry = false;  // something waits for retry_waiting()
+  bool retry = false;  // progress has to call retry_waiting()
   LargeSends sends;
   LargeReceives receives;
   std::unique_ptr<Waiter> waiter;
-  YieldPolicy yield_policy;  // given to others of our core while waiting
+  YieldPolicy yield_policy;  // of waits with am_ranks_per_core > 1
 
-  std::unique_ptr<StagedTransfers> staged;  // null: there is no GPU memory
+  std::unique_ptr<StagedTransfers> staged;  // null: gpu::active() was false at open()
   Transports transports;
   std::vector<std::unique_ptr<RegistrationCache>> registration_caches;          // one per module
   std::vector<std::unique_ptr<RegistrationCache>> retired_registration_caches;  // of modules before restart()
   std::vector<std::byte> address;
-  std::atomic<bool> address_given{false};                                 // then it stays
-  std::unique_ptr<NoTransport> no_transport;                              // null until a peer is lost
+  std::atomic<bool> address_given{false};                                 // address() was called: listen() keeps it
+  std::unique_ptr<NoTransport> no_transport;                              // null until an endpoint needs it
   std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;        // the latest of each peer
   std::unordered_map<const Endpoint*, std::unique_ptr<Endpoint>> former;  // dead ones of peers that came back
   std::vector<btl::Endpoint*> dead_routes;                                // not released yet
-  std::vector<Region::State*> regions;                                    // all that live
+  std::vector<Region::State*> regions;                                    // all registered Regions
   std::vector<Connecting> connecting;                                     // oldest first
   std::vector<Endpoint*> leaving;                                         // to be disconnected
   std::vector<Endpoint*> pending;                                         // endpoints that have a Pending
   std::vector<Endpoint*> queueing;                                        // endpoints that have an OperationQueue
-  std::uint64_t queued_operations = 0;                                    // ever
+  std::uint64_t queued_operations = 0;                                    // since open(): the last order
   std::deque<WaitingFlush> flushes;                                       // of the Context, oldest first
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
-  std::uint32_t busy_rounds = 0;    // in which something came
-  std::uint32_t rounds_at_one = 0;  // of progress_from()
-  bool armed = false;               // since then nothing has come
-  bool advancing = false;           // some handlers or completions are running, under the lock
-  bool tidy = false;                // there are dead routes, or endpoints to disconnect or connect
+  std::uint32_t busy_rounds = 0;    // counts modules that had events; see advance()
+  std::uint32_t rounds_at_one = 0;  // calls of progress_from()
+  bool armed = false;               // arm() succeeded, and no event has arrived since
+  bool advancing = false;           // inside progress or a callback, under the lock: disconnect() is deferred
+  bool tidy = false;                // dead_routes, leaving or connecting is not empty
 };
 
 }  // namespace opal::am

@@ -123,7 +123,7 @@ opal_completion_t* opal_queue_take(opal_queue_t* queue, void* user) noexcept {
 opal_status_t opal_queue_settle(opal_queue_t* queue, opal_completion_t* completion, opal_status_t answer) noexcept {
   if (queue == nullptr || completion == nullptr)
     return misuse("opal_queue_settle: a queue and its completion are needed");
-  if (answer == OPAL_QUEUED) return answer;  // on_end() may have run
+  if (answer == OPAL_QUEUED) return answer;  // on_end() may have run and freed the slot
   const opal::am::Lock::Guard guard{queue->context.lock()};
   opal_queue::Slot& slot = opal_queue::slot_of(*completion);
   queue->free.push_back(&slot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/capi/internal.hpp — what the files of the C interface share: handles, statuses, completions.
-// Opaque handles are the addresses of the C++ objects.
+// opal/capi/internal.hpp — conversions between the C and the C++ interface: handles, statuses, completions.
+// An opaque endpoint handle is the address of the C++ object.  Private to opal/capi.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,9 +12,9 @@
 namespace opal::capi {
 
 am::Context& context_of(opal_context_t& handle) noexcept;
-/// The settings of the environment, and those that opal_context_open was given.
+/// The configuration from the environment and from the settings passed to opal_context_open().
 config::Store settings_of(const opal_context_t& handle);
-/// The code of `error`, and its text for opal_last_error().
+/// Stores the text of `error` for opal_last_error() of this thread; returns its status.
 opal_status_t fail(const Error& error) noexcept;
 opal_status_t misuse(const char* where) noexcept;
 
@@ -50,7 +50,7 @@ inline opal_status_t to_status(Post post, const Error& why) noexcept {
 
 inline bool is_missing(const void* data, std::uint64_t size) noexcept { return data == nullptr && size != 0; }
 
-/// A C completion's C++ half, living in its reserved bytes.
+/// The C++ completion of a C completion; it lies in the C one's reserved bytes.
 struct Bridge : Completion {
   explicit Bridge(opal_completion_t* completion) noexcept : c(completion) {
     fn = [](Completion& self) noexcept {
@@ -67,7 +67,8 @@ static_assert(sizeof(Bridge) <= sizeof(opal_completion_t::reserved) && alignof(B
 static_assert(sizeof(opal_remote_key_t) == sizeof(MemoryHandle) && alignof(opal_remote_key_t) >= alignof(MemoryHandle),
               "an unpacked key is a MemoryHandle");
 
-/// Posts with the C completion bridged, and keeps its fields true for every answer.
+/// Calls `operation(Completion&)`, a post, with a Bridge to `completion`, and sets the fields of `completion` for every
+/// result.  Returns the status of the post.
 template <class Operation>
 opal_status_t post(opal_completion_t* completion, Operation operation) noexcept {
   if (completion == nullptr) return misuse("a completion is needed");

@@ -11,7 +11,7 @@ using opal::Post;
 
 namespace {
 
-/// opal_send and opal_send_or_queue: the same but for the Endpoint's function.
+/// opal_send and opal_send_or_queue differ only in the Endpoint's function.
 template <auto Send>
 opal_status_t send_with(opal_endpoint_t* to, std::uint16_t tag, const void* header, std::size_t header_size,
                         const void* payload, std::size_t payload_size) noexcept {

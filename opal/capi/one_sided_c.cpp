@@ -6,7 +6,7 @@ using namespace opal::capi;
 
 namespace {
 
-/// opal_put and opal_put_or_queue, and so on: the same but for the Endpoint's function.
+/// opal_put and opal_put_or_queue, and the other pairs, differ only in the Endpoint's function.
 template <auto Put>
 opal_status_t put_with(opal_endpoint_t* to, const void* source, uint64_t remote_address, const opal_remote_key_t* key,
                        uint64_t size, opal_completion_t* completion) noexcept {

@@ -142,7 +142,7 @@ opal_status_t add_handler(opal_context& context, const UserHandler& handler) noe
   return OPAL_OK;
 }
 
-/// As much of `from` as fits, and a NUL.
+/// Copies as much of `from` as fits, and a NUL.
 void copy_text(std::string_view from, char* text, std::size_t size) noexcept {
   if (text != nullptr && size != 0) text[from.copy(text, size - 1)] = '\0';
 }
@@ -315,9 +315,9 @@ opal_status_t opal_set_handler_with_buffers(opal_context_t* context, uint16_t ta
 
 void opal_clear_handler(opal_context_t* context, uint16_t tag) noexcept {
   if (context == nullptr || !opal::kUserTags.contains(tag)) return;
-  context->context->clear_handler(tag);  // from here on no other thread is inside it
+  context->context->clear_handler(tag);  // afterwards no other thread runs the handler
   const std::lock_guard guard{context->mutex};
-  // One that supplies buffers stays: a message may be on its way into one.
+  // Keep a handler with a BufferSource: a message in flight may still use one of its buffers.
   context->handlers.remove_if(
       [tag](const UserHandler& entry) { return entry.tag == tag && entry.allocate == nullptr; });
 }

@@ -14,14 +14,13 @@ struct Config {
   std::string library = "libcuda.so.1";
 
   // Not variables: constants, which tests make smaller.
-  /// Streams per CUDA context in which asynchronous copies run side by side.
+  /// Most streams per CUDA context for asynchronous copies.
   std::uint32_t copy_streams = 4;
-  /// Asynchronous copies in flight at a time; more have to wait.
+  /// Most asynchronous copies in flight per Copier.
   std::uint32_t copy_events = 400;
 
   ByteSize stage_chunk = 512_KiB;
-  /// No variable.  Such pieces of one Context; while one is copied by the GPU others are in flight.  Allocated at the
-  /// first use.
+  /// No variable.  Number of staging chunks of one Context, stage_chunk bytes each, allocated at the first use.
   std::uint32_t stage_chunks = 8;
 };
 

@@ -13,7 +13,7 @@ struct Current {
   int device;
 };
 
-/// The calling thread's current context, if it has one that lives.
+/// The calling thread's current context, unless there is none or it was destroyed.
 std::optional<Current> current_context() noexcept {
   Current current{};
   if (driver().context_get_current(&current.handle) != CUDA_SUCCESS || current.handle == nullptr) return std::nullopt;

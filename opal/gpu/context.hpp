@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/context.hpp — makes a CUDA context of the program current for a scope, and finds one for given memory.
+// opal/gpu/context.hpp — makes a CUDA context of the program current for a scope, and finds a context for given memory.
 // No context is created: a primary context is retained only if it is active.  (If another thread releases its last
 // reference between the test and the retain, the retain makes it active again.)
 // Threads: a CurrentContext is destroyed on the thread that made it.  A WorkContext may be used and destroyed on any
@@ -30,24 +30,24 @@ class OPAL_EXPORT CurrentContext {
   bool entered_ = true;
 };
 
-/// The number of a context (cuCtxGetId).  It is never used again in this process; the handle may be.  Errors:
-/// invalid_argument (destroyed), not_supported.
+/// The id of a context (cuCtxGetId).  Ids are unique in this process; a handle may be reused after its context was
+/// destroyed.  Errors: invalid_argument (destroyed), not_supported.
 OPAL_EXPORT Result<std::uint64_t> context_id(ContextHandle context) noexcept;
 
-/// A context in which work with some memory may be done.  If on_device() or any() retained a primary context, this
+/// A context in which given memory can be copied or mapped.  If on_device() or any() retained a primary context, this
 /// object holds the reference.  The program may destroy any other context; CurrentContext::enter() then fails.
 class OPAL_EXPORT WorkContext {
  public:
-  /// The context in which `memory` was allocated; without one (mapped, pooled memory) on_device() of its device; for
-  /// host memory any().  Errors: those of on_device() and any().
+  /// The context in which `memory` was allocated; for mapped and pooled memory, which has none, on_device() of its
+  /// device; for host memory any().  Errors: those of on_device() and any().
   static Result<WorkContext> of(const Memory& memory) noexcept;
 
   /// The calling thread's current context if it is on this device, else the device's primary context if it is active.
   /// Errors: not_supported (the program has no context there, or no driver), invalid_argument (no such device).
   static Result<WorkContext> on_device(int ordinal) noexcept;
 
-  /// The calling thread's current context, else any device's active primary one: to pin memory, or if only the peer's
-  /// memory is on a device.  Errors: not_supported (no driver, or the program has no context).
+  /// The calling thread's current context, else the active primary context of any device.  For pinning memory, and for
+  /// copies in which only the peer's memory is on a device.  Errors: not_supported (no driver, or no context).
   static Result<WorkContext> any() noexcept;
 
   WorkContext(WorkContext&& other) noexcept

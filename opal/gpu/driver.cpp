@@ -13,8 +13,8 @@ Driver loaded;  // written once, before driver_loaded is set
 
 using Find = decltype(&::cuGetProcAddress);
 
-/// The names of the functions that are missing.  All that is used has been there since CUDA 12.0; a driver that lacks a
-/// part is not used at all.
+/// The names of the functions that the driver lacks.  All used functions exist since CUDA 12.0; a driver that lacks one
+/// is not used.
 std::string find_all(Driver& driver, Find find) {
   std::string missing;
 #define OPAL_CUDA_FUNCTION(member, function, since)                                                     \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/driver.hpp — the functions of the CUDA Driver API that are used here, found in the library that was loaded.
+// opal/gpu/driver.hpp — pointers to the used functions of the CUDA Driver API, in the library loaded at run time.
 // Private to opal/gpu.
-// Threads: a constant once loaded.
+// Threads: constant after load_driver().
 #pragma once
 #include <chrono>
 
@@ -18,30 +18,30 @@ struct Driver {
 #undef OPAL_CUDA_FUNCTION
 };
 
-/// Loads the driver; called once.
+/// Loads the driver; start() calls it once.
 Status load_driver(const Config& config);
 
-/// The loaded driver.  Only while active().
+/// The loaded driver.  Requires: active().
 const Driver& driver() noexcept;
 
-/// What `result`, not success, means to the caller; `where` names the function, detail is the CUresult.
+/// The Error for `result`, which is not CUDA_SUCCESS; `where` names the function, detail is the CUresult.
 ///   busy: already mapped.  no_memory: no memory, of the device or for a mapping.  limit_reached: too many peers.
 ///   not_supported: not initialised, no device, no access between the devices, not for this memory.
-///   invalid_argument: what was passed is not (any more) what the function wants.  os: the rest.
+///   invalid_argument: an argument is invalid, or its object was destroyed.  os: all other results.
 Error error_of(CUresult result, const char* where) noexcept;
 
-/// The same for functions that may succeed.
+/// Success for CUDA_SUCCESS, else error_of().
 inline Result<void> check(CUresult result, const char* where) noexcept {
   if (result == CUDA_SUCCESS) return {};
   return error_of(result, where);
 }
 
-/// Waits until everything in the stream is done.  Not by cuStreamSynchronize, which waits for ever for a device that
-/// hangs.  Errors: timed_out (by then it was not), those of cuStreamQuery.
+/// Waits until all work in the stream is done.  Polls, since cuStreamSynchronize never returns if a device hangs.
+/// Errors: timed_out, those of cuStreamQuery.
 Result<void> wait_for(CUstream stream, std::chrono::milliseconds timeout) noexcept;
 
-/// Whether `size` bytes from `address`, where a peer's memory was mapped, are mapped: the size is only the peer's word.
-/// A driver that does not know the range of what it has mapped leaves it at that.  Errors: protocol.
+/// Checks that `size` bytes from `address` are mapped: the mapping of a peer's memory may be smaller than the size that
+/// the peer sent.  Success also if the driver cannot report the range of the mapping.  Errors: protocol (smaller).
 Result<void> check_range(CUdeviceptr address, std::uint64_t size) noexcept;
 
 }  // namespace opal::gpu

@@ -10,7 +10,7 @@
 namespace opal::gpu {
 namespace {
 
-std::mutex mutex;                             // of what follows
+std::mutex mutex;                             // guards the writes of start() to the next two
 std::atomic<const Status*> decided{nullptr};  // for the life of the process
 Config settings;                              // as decided
 

@@ -11,7 +11,7 @@
 namespace opal::gpu {
 namespace {
 
-/// Whether the processor can read there, by a system call that reads 8 bytes, refuses what they say, and does nothing.
+/// True if the processor can read there: tests it by a system call that reads 8 bytes, rejects them and has no effect.
 bool is_readable(std::uintptr_t page_begin) noexcept {
   constexpr int kNoSuchChange = -1;
   constexpr std::size_t kKernelSetSize = 8;
@@ -33,8 +33,8 @@ void HostPages::start() noexcept {
   listening_.store(true, std::memory_order_relaxed);
 }
 
-// add() stores, then looks whether something was released; released() counts, then clears.  Whichever comes first, the
-// page of memory that went away does not stay.
+// add() stores, then reads releases_; released() increments releases_, then clears.  In any order of the two, no page
+// of released memory stays in the cache.
 void HostPages::add(const void* address, std::uint64_t releases_before) noexcept {
   if (!listening_.load(std::memory_order_relaxed)) return;
   std::uintptr_t page = page_of(address);

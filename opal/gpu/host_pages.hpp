@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/host_pages.hpp — pages that the driver was asked about and that are the host's.
-// Such a page stays the host's until it is unmapped or something is mapped over it, of which the memory monitor tells;
-// without a monitor nothing is kept.  Threads: everything from any thread; released() may run inside munmap().
+// opal/gpu/host_pages.hpp — a cache of pages that the driver has classified as host memory.
+// A page stays host memory until it is unmapped or something is mapped over it, which the memory monitor reports;
+// without a monitor the cache stays empty.  Threads: any; released() may run inside munmap().
 #pragma once
 #include <array>
 #include <atomic>
@@ -21,12 +21,13 @@ class OPAL_EXPORT HostPages final : public memory::Listener {
     return slots_[slot_of(page)].load(std::memory_order_relaxed) == page;
   }
 
-  /// Listens to the memory monitor, if there is one; before that add() does nothing.
+  /// Listens to the memory monitor, if there is one; otherwise, and before start(), add() does nothing.
   void start() noexcept;
 
-  /// To be taken before the driver is asked and passed to add(): what is released meanwhile does not get in.
+  /// The number of released() calls.  Read it before the query of the driver and pass it to add(), which then adds
+  /// nothing if memory was released in between.
   [[nodiscard]] std::uint64_t releases() const noexcept { return releases_.load(std::memory_order_seq_cst); }
-  /// Only pages that the processor can read get in.
+  /// Adds the page of `address` if the processor can read it.
   void add(const void* address, std::uint64_t releases_before) noexcept;
 
   void released(memory::Range range) noexcept override;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/lost.hpp — what a device that has stopped answering may still write to: kept for the life of the process,
-// because undoing it would wait for the device, and using it for something else would not be safe.
-// Threads: everything from any thread.
+// opal/gpu/lost.hpp — keeps objects (mappings, streams) that a hanging device may still access until the process ends:
+// to destroy them would block on the device, and to reuse them would not be safe.  Threads: any.
 #pragma once
 #include <deque>
 #include <mutex>

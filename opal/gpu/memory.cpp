@@ -11,7 +11,7 @@ namespace {
 
 CUdeviceptr device_pointer(const void* address) noexcept { return reinterpret_cast<CUdeviceptr>(address); }
 
-/// What the driver says about an address in one call; zero where it is none of the driver's.
+/// The attributes of an address, from one call of the driver; all zero if the driver does not know the address.
 struct Attributes {
   CUcontext context = nullptr;
   unsigned type = 0;
@@ -42,7 +42,7 @@ bool nothing_there(CUresult result) noexcept {
 
 bool is_virtual_mapping(const void* address) noexcept {
   CUmemGenericAllocationHandle handle = 0;
-  // The function wants a non-const pointer and only looks at it.
+  // The function takes a non-const pointer but does not write through it.
   if (driver().retain_allocation(&handle, const_cast<void*>(address)) != CUDA_SUCCESS) return false;
   driver().release_allocation(handle);
   return true;
@@ -102,7 +102,7 @@ Result<Memory> inspect(const void* address) noexcept {
 
 void make_synchronous(const Memory& memory) noexcept {
   if (memory.kind != MemoryKind::legacy && memory.kind != MemoryKind::mapped) return;
-  // Buffers whose attribute was set already; an id is never used again.
+  // Ids of buffers whose attribute is set already; ids are not reused.
   static std::array<std::atomic<std::uint64_t>, 256> recent{};
   std::atomic<std::uint64_t>& slot = recent[memory.buffer_id % recent.size()];
   if (slot.load(std::memory_order_relaxed) == memory.buffer_id) return;

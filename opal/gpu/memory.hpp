@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/memory.hpp — what a pointer points to.
-// is_host() is for every message: without a driver one predictable branch, with one a lookup in a table of pages known
-// to be the host's, and only for others a question to the driver.  inspect() is for what is not host memory.
-// Nothing is remembered about device memory: the driver's answer is always of now, and buffer_id tells a block from a
-// later one at the same address.  Threads: everything from any thread.
+// opal/gpu/memory.hpp — classifies memory by its address: host memory, or which kind of GPU memory.
+// is_host() runs for every message.  Cost: without a driver one predictable branch; with one a lookup in host_pages,
+// and a query of the driver if that misses.  inspect() describes memory that is not host memory. Nothing about device
+// memory is cached; buffer_id differs between allocations at the same address.  Threads: any.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +20,13 @@ namespace opal::gpu {
 using ContextHandle = ::CUctx_st*;
 
 enum class MemoryKind : std::uint8_t {
-  host,     ///< nothing that the driver knows
-  pinned,   ///< host memory that the driver knows: what comes from or goes there can be copied asynchronously
-  managed,  ///< moves between host and devices by itself; only the driver copies it safely at any time
+  host,     ///< memory unknown to the driver
+  pinned,   ///< host memory registered with the driver: can be copied asynchronously
+  managed,  ///< unified memory, which migrates between host and devices: copied only by the driver
   legacy,   ///< cuMemAlloc: other processes open it by a 64-byte handle
-  mapped,   ///< the virtual-memory functions: shared, if at all, by descriptors
-  pooled,   ///< stream-ordered allocation: shared, if at all, by its pool's descriptor
-  other,    ///< on a device, of a kind not known here: can only be copied
+  mapped,   ///< virtual memory management (cuMemMap): shared, if created shareable, by descriptors
+  pooled,   ///< stream-ordered allocation: shared, if created shareable, by the descriptor of its pool
+  other,    ///< device memory of an unknown kind: can only be copied
 };
 
 /// The allocation around an address.
@@ -36,10 +35,10 @@ struct Memory {
   int device = -1;                  ///< ordinal in this process; -1: host memory
   ContextHandle context = nullptr;  ///< in which it was allocated; null for mapped and pooled memory, and for host
   std::uintptr_t base = 0;          ///< of the allocation (mapped: of the mapping); 0 for host memory
-  std::size_t size = 0;             ///< bytes from base; a buffer may go beyond, over several mappings side by side
-  std::uint64_t buffer_id = 0;      ///< of this allocation, never again in this process; 0 for host memory
+  std::size_t size = 0;             ///< bytes from base; a buffer may extend over several adjacent mappings
+  std::uint64_t buffer_id = 0;      ///< unique per allocation in this process; 0 for host memory
 
-  /// The processor may read and write it like any memory.
+  /// True if the processor may read and write it directly.
   [[nodiscard]] bool on_host() const noexcept { return kind == MemoryKind::host || kind == MemoryKind::pinned; }
   /// All of [address, +length) is in this allocation.
   [[nodiscard]] bool contains(std::uintptr_t address, std::size_t length) const noexcept {
@@ -51,8 +50,8 @@ namespace detail {
 OPAL_EXPORT bool ask_whether_host(const void* address) noexcept;
 }  // namespace detail
 
-/// Whether the processor may touch what is at `address`.  A buffer lies in one allocation, so its first byte tells for
-/// all of it.
+/// True if the processor may access the memory at `address`.  The result holds for a whole buffer, since a buffer lies
+/// in memory of one kind.
 inline bool is_host(const void* address) noexcept {
   if (!active()) [[likely]]
     return true;
@@ -60,14 +59,14 @@ inline bool is_host(const void* address) noexcept {
   return host_pages.contains(address) || detail::ask_whether_host(address);
 }
 
-/// The allocation around `address`, as the driver sees it now.  Without driver, or before the program initialised it:
-/// host memory.  Errors: those of the driver, when it fails over memory of its own.
+/// The allocation around `address`, from a query of the driver.  Host memory if there is no driver or the program has
+/// not initialised it.  Errors: those of the driver for memory that it knows.
 OPAL_EXPORT Result<Memory> inspect(const void* address) noexcept;
 
-/// Makes the program's synchronous copies and fills of this memory really synchronous
-/// (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS): within a device even cuMemcpy may return early, and our streams wait for none of
-/// the program's.  Costs a call of the driver for memory not seen recently.  Kinds that have no such attribute are left
-/// alone.
+/// Makes the program's later cuMemcpy and cuMemset of this memory complete before they return
+/// (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS).  Otherwise these may return early for device memory, and the library's streams
+/// do not wait for the program's.  Cost: a call of the driver for memory not seen recently.  No effect on kinds without
+/// this attribute.
 OPAL_EXPORT void make_synchronous(const Memory& memory) noexcept;
 
 }  // namespace opal::gpu

@@ -40,7 +40,7 @@ std::vector<std::byte> encode(const Address& address) {
   append(out, bytes_of(Header{kMagic, kVersion, count, address.id.high, address.id.low}));
   for (const TransportAddress& transport : address.transports) {
     Entry entry{{}, static_cast<std::uint32_t>(transport.address.size())};
-    // The last byte stays zero, so that a decoded name always ends.
+    // The last byte stays zero, so that a name of this process is always terminated.
     std::copy_n(transport.transport.begin(), std::min(transport.transport.size(), entry.transport.size() - 1),
                 entry.transport.begin());
     append(out, bytes_of(entry));

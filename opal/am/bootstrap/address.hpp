@@ -2,7 +2,7 @@
 // opal/am/bootstrap/address.hpp — a Context's address blob: its identity and the address of each of its modules.
 // Wire (little endian):  u32 magic | u16 version | u16 count | u64 id.high | u64 id.low | count x entry
 //                 entry: char name[16], zero padded | u32 size | size bytes
-// Comes from a peer: decode() checks everything and refers into the bytes it was given.
+// The bytes come from a peer: decode() checks every field.  Pure functions; any thread.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -14,9 +14,10 @@
 
 namespace opal::am {
 
+/// Both views borrow: from the bytes passed to decode(), or from the caller of encode().
 struct TransportAddress {
   std::string_view transport;
-  ByteSpan address;
+  ByteSpan address;  ///< the module's address, opaque to opal/am
 };
 
 struct Address {
@@ -25,10 +26,11 @@ struct Address {
 };
 
 inline constexpr std::size_t kMaxTransports = 64;
-inline constexpr std::size_t kMaxAddressSize = std::size_t{64} * 1024;  ///< no blob is longer
+inline constexpr std::size_t kMaxAddressSize = std::size_t{64} * 1024;  ///< bytes; decode() refuses a longer blob
 
+/// Cuts names of transports to 15 characters.
 OPAL_EXPORT std::vector<std::byte> encode(const Address& address);
-/// Errors: protocol (not an address, truncated, too many transports), version_mismatch.  The result borrows `bytes`.
+/// Errors: protocol (not an address, wrong length, too many transports), version_mismatch.  The result borrows `bytes`.
 OPAL_EXPORT Result<Address> decode(ByteSpan bytes);
 
 }  // namespace opal::am

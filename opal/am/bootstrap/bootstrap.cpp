@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kAcceptsPerRound = 64;
 
-/// "host:port"; empty where the address cannot be had.
+/// "host:port"; empty if the address family is unknown.
 std::string name_of(const sockaddr_storage& address) {
   const auto named = btl::SocketAddress::from(reinterpret_cast<const sockaddr&>(address));
   return named ? to_string(*named) : "";
@@ -46,7 +46,7 @@ Result<Fd> listen_at(const addrinfo& entry, std::uint16_t port) {
   if (!socket) return Error{Errc::os, errno, "socket(bootstrap)"};
   const int yes = 1;
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  // Else the socket of every IPv6 address would take the IPv4 ones as well.
+  // Otherwise the wildcard IPv6 socket would also take the port of the IPv4 addresses.
   if (entry.ai_family == AF_INET6) (void)::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
   sockaddr_storage address{};
   std::memcpy(&address, entry.ai_addr, entry.ai_addrlen);
@@ -94,7 +94,8 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::listen(std::string_view host_port,
       continue;
     }
     last = socket.error();
-    // A name may have addresses that this host does not; but a port that is taken at one of them is another program's.
+    // A name may resolve to addresses that this host lacks: skip these.  A port in use belongs to another program:
+    // fail.
     if (last.os_errno == EADDRINUSE) return last;
     log::debug("am", "listen {}: {}", host_port, to_string(last));
   }
@@ -120,17 +121,19 @@ void Bootstrap::accept_at(const Fd& listening) {
     Fd socket{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
       if (errno == EAGAIN) return;
-      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) continue;  // of that one alone
+      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+        continue;  // only this connection failed
       log::once(log::Level::warn, "am.bootstrap.accept", "am", "bootstrap: cannot accept connections now: {}",
                 std::strerror(errno));
-      // They wait in the kernel's queue; a socket that stays readable would keep every wait() from sleeping.
+      // Connections wait in the kernel's queue.  A listening socket stays readable, which would end every sleep at
+      // once.
       for (const Fd& watched : sockets_) waiter_.remove(watched.get());
       pause_ = Deadline::after(kPause);
       set_clock(pause_);
       return;
     }
     const bootstrap_wire::Challenge challenge{bootstrap_wire::kMagic, bootstrap_wire::kVersion, 0, fresh_nonce()};
-    // A fresh connection takes so little whole.
+    // The empty send buffer of a new connection takes the whole Challenge.
     if (::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge) continue;
     if (pending_.size() == kMaxPending) make_room();
     if (!waiter_.add(socket.get())) continue;
@@ -138,7 +141,6 @@ void Bootstrap::accept_at(const Fd& listening) {
   }
 }
 
-/// Those that have not proved to know the secret give way first.
 void Bootstrap::make_room() {
   const auto stranger =
       std::find_if(pending_.begin(), pending_.end(), [](const Pending& pending) { return !pending.head_is_genuine; });
@@ -158,7 +160,7 @@ void Bootstrap::look_at_clock() noexcept {
 
 void Bootstrap::set_clock(const Deadline& at) noexcept {
   clock_at_ = at;
-  const std::int64_t left = std::max<std::int64_t>(at.remaining().count(), 1);  // 0 would stop it
+  const std::int64_t left = std::max<std::int64_t>(at.remaining().count(), 1);  // 0 would disarm the timer
   itimerspec when{};
   when.it_value = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
   (void)::timerfd_settime(clock_.get(), 0, &when, nullptr);
@@ -196,7 +198,7 @@ Bootstrap::Reading Bootstrap::read(Pending& pending) {
 void Bootstrap::answer(Pending& pending, ByteSpan own) {
   const bootstrap_wire::Head head =
       bootstrap_wire::make_head(secret_, bootstrap_wire::kListener, pending.challenge, pending.head.nonce, own);
-  // A fresh socket's buffer takes a blob whole; a connector that does not read within a second has gone.
+  // The empty send buffer of a new connection usually takes the whole blob, so this rarely blocks.
   const Deadline deadline = Deadline::after(std::chrono::seconds{1});
   if (!send_all(pending.socket.get(), bytes_of(head), deadline) || !send_all(pending.socket.get(), own, deadline)) {
     log::warn("am", "bootstrap: a peer closed its connection before it had our address");

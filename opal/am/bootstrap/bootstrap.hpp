@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/bootstrap/bootstrap.hpp — finding each other without a launcher: a TCP socket over which two Contexts
-// exchange address blobs (bootstrap_wire.hpp), and nothing else; then both connect by the best transport.
-// A pending connection costs a descriptor and ~250 bytes until it has proved to know the secret.  Owned by the Context;
-// the accept side runs from its progress, the connecting side blocks.
+// opal/am/bootstrap/bootstrap.hpp — connection setup without a launcher: two Contexts exchange only their address
+// blobs over a TCP socket (wire.hpp); then both connect by the best transport.
+// A pending connection costs a descriptor and about 250 bytes until its peer has proved that it knows the secret.
+// Ownership: the Context owns the Bootstrap.  Threads: under the Context's lock; the Context's progress() accepts.
+// exchange_addresses() blocks its caller and takes no lock.
 #pragma once
 #include <netdb.h>
 #include <sys/socket.h>
@@ -28,23 +29,26 @@ class Waiter;
 /// The listening side.
 class Bootstrap {
  public:
-  /// Listens at every address that the host's name has.
-  /// Errors: invalid_argument (not "host:port"), unreachable (host unknown), os.
+  /// Listens at every address that the name resolves to, all with one port.  Skips addresses that this host lacks.
+  /// `waiter` is borrowed and watches the sockets.
+  /// Errors: invalid_argument (not "host:port"), unreachable (host unknown), os (no address works, or the port is
+  /// used).
   static Result<std::unique_ptr<Bootstrap>> listen(std::string_view host_port, const Secret& secret, Waiter& waiter);
   ~Bootstrap();
   Bootstrap(const Bootstrap&) = delete;
   Bootstrap& operator=(const Bootstrap&) = delete;
 
-  /// In a forked child: closes its descriptors without a word.
+  /// In a forked child: closes the child's copies of the descriptors and sends nothing.
   void close_in_child() noexcept;
 
-  /// "host:port" that peers can use.
+  /// "host:port" of address().
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
-  /// The first address that it listens at.
+  /// The address of the first listening socket.
   [[nodiscard]] const sockaddr_storage& address() const noexcept { return address_; }
 
-  /// Accepts, reads and answers as far as possible without blocking; calls `arrived(ByteSpan blob)` for each whole blob
-  /// and sends `own` back if that returns true.  Returns how many arrived.
+  /// Accepts connections and reads from them without blocking.  Calls `arrived(ByteSpan blob)` for each complete,
+  /// authenticated blob; if it returns true, sends the blob `own` back, which may block for 1 second.  Closes the
+  /// connection afterwards.  Returns the number of calls of `arrived`.
   template <class Arrived>
   std::size_t progress(ByteSpan own, Arrived arrived) {
     accept_new();
@@ -68,36 +72,37 @@ class Bootstrap {
   }
 
  private:
-  static constexpr std::size_t kMaxPending = 64;      // half-finished exchanges at once; beyond, the oldest gives way
-  static constexpr std::chrono::seconds kTimeout{5};  // a pending connection that takes longer is closed
-  static constexpr std::chrono::milliseconds kPause{100};  // when there are no descriptors to accept with
+  static constexpr std::size_t kMaxPending = 64;           // pending connections at once; see make_room()
+  static constexpr std::chrono::seconds kTimeout{5};       // a pending connection is closed after this time
+  static constexpr std::chrono::milliseconds kPause{100};  // without accept() after it found no free descriptor
 
   enum class Reading { more, whole, broken };
   struct Pending {
     Fd socket;
     bootstrap_wire::Challenge challenge;
     bootstrap_wire::Head head{};
-    bool head_is_genuine = false;
-    std::vector<std::byte> blob{};  // of the announced size, once that is known to come from a friend
-    std::size_t received = 0;       // of the head, then of the blob
+    bool head_is_genuine = false;   // the head is complete and its proof is right
+    std::vector<std::byte> blob{};  // allocated with the announced size when head_is_genuine
+    std::size_t received = 0;       // bytes of the head; bytes of the blob when head_is_genuine
     Deadline timeout = Deadline::after(kTimeout);
   };
 
   Bootstrap(std::vector<Fd> sockets, Fd clock, const Secret& secret, Waiter& waiter) noexcept;
   void accept_new();
   void accept_at(const Fd& socket);
+  /// Closes the oldest pending connection without a genuine head, else the oldest one.
   void make_room();
   Reading read(Pending& pending);
   void answer(Pending& pending, ByteSpan own);
   std::list<Pending>::iterator drop(std::list<Pending>::iterator pending);
-  /// The clock wakes a sleeper when the time of a pending connection or the pause is over.
+  /// Keeps the timerfd set, so that it wakes a sleeper when a pending connection times out or pause_ ends.
   void look_at_clock() noexcept;
   void set_clock(const Deadline& at) noexcept;
 
   std::vector<Fd> sockets_;
   Fd clock_;
-  Deadline clock_at_ = Deadline::never();  // when it rings
-  Deadline pause_ = Deadline::never();     // until then the sockets are not watched
+  Deadline clock_at_ = Deadline::never();  // when clock_ expires
+  Deadline pause_ = Deadline::never();  // until this time the listening sockets are not watched and not accepted from
   std::string where_;
   sockaddr_storage address_{};
   const Secret secret_;
@@ -105,8 +110,8 @@ class Bootstrap {
   std::list<Pending> pending_;  // oldest first
 };
 
-/// The connecting side: sends `own`, returns the listener's blob.  Blocks at most `timeout`; refused connections are
-/// tried again until then, so that the order of starting does not matter.  Negative: for ever.
+/// The connecting side: sends the blob `own` and returns the listener's blob.  Blocks at most for `timeout` (negative:
+/// no limit).  Retries refused connections until then, so the listener may start later.
 /// Errors: invalid_argument, unreachable, timed_out, permission, version_mismatch, protocol, os.
 Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, const Secret& secret, ByteSpan own,
                                                   std::chrono::milliseconds timeout);
@@ -118,11 +123,12 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 /// "host:port" or "[v6]:port" resolved.  Errors: invalid_argument, unreachable.
 Result<AddressList> resolve(std::string_view host_port, bool to_listen);
 
-/// A connection to the first of the addresses that answers; the next one is tried beside one that stays silent.
-/// Errors: unreachable (ECONNREFUSED if any has refused), timed_out, os.
+/// Connects to the first address of `list` that answers.  Tries the next one in parallel after 250 ms without an
+/// answer. Errors: unreachable (ECONNREFUSED if any has refused), timed_out, os.
 OPAL_EXPORT Result<Fd> connect_to_any(const addrinfo* list, const Deadline& deadline);
 
-/// Errors: timed_out, unreachable, protocol (the other side hung up).
+/// Sends all bytes on a non-blocking socket; waits at most until `deadline`.
+/// Errors: timed_out, unreachable, protocol (the peer closed the connection), os.
 Result<void> send_all(int socket, ByteSpan bytes, const Deadline& deadline);
 
 }  // namespace opal::am

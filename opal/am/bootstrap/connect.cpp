@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connecting side of the bootstrap, and what both sides need.
+// The connecting side of the bootstrap, and the functions that both sides use.
 #include <poll.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Result<void> wait_for(int socket, short events, const Deadline& deadline) {
   }
 }
 
-/// A refusal looks the same as a crash: a peer without the secret learns nothing.
+/// The listener closes the connection without a reason when it refuses, so a peer without the secret learns nothing.
 Error hung_up() {
   return {Errc::protocol, 0, "bootstrap: the listener hung up: another secret, or it cannot reach our address"};
 }
@@ -48,7 +48,7 @@ Result<void> receive_all(int socket, MutableBytes bytes, const Deadline& deadlin
   return {};
 }
 
-/// Whether it is a service's name or a number that a port can have: getaddrinfo() takes any, modulo 65536.
+/// True for a service name or a number up to 65535: getaddrinfo() accepts larger numbers, modulo 65536.
 bool is_port(const std::string& text) noexcept {
   const bool number =
       !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });

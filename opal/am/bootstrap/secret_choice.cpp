@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Makes `folder` and what is missing above it, for this user alone.  A folder of another user (a program under sudo
-/// that kept HOME) is left as it is: a file of ours there would lock its owner out.
+/// Creates `folder` and its missing parents with mode 0700.  Fails for a folder of another user (a program under sudo
+/// that kept HOME): a secret file there would be unreadable for its owner.
 Result<void> make_folder(const fs::path& folder) {
   struct stat about {};
   if (::stat(folder.c_str(), &about) == 0) {
@@ -37,7 +37,7 @@ Result<void> make_folder(const fs::path& folder) {
   return {};
 }
 
-/// Makes the file whole or not at all; the first of several processes wins, and the others find its file.
+/// Creates the file atomically (temporary file and link()).  If another process was first, its file stays.
 Result<void> make_file(const fs::path& path) {
   OPAL_TRY(make_folder(path.parent_path()));
   std::string draft = path.string() + ".XXXXXX";
@@ -68,7 +68,7 @@ Result<std::string> user_secret_text(const std::string& path) {
   return Secret::read_file(path);
 }
 
-/// Of this process and those that it forks: its Contexts can still reach one another.
+/// A random secret of this process and its forked children, so that its own Contexts can still connect to each other.
 const Secret& secret_of_process() {
   static const Secret secret = Secret::from_text(Secret::random_text()).value();
   return secret;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/bootstrap/waiter.hpp — the sleep of a Context: one epoll descriptor over the modules' descriptors, and, at
-// thread level `multiple`, an eventfd per sleeping thread, since another thread's progress may be what a sleeper waits
-// for. Threads: from any thread.
+// opal/am/bootstrap/waiter.hpp — lets threads sleep until something happens at a Context: one epoll descriptor over the
+// modules' descriptors, and one eventfd per thread.  By the eventfd a thread whose progress() received something wakes
+// the other sleepers.  The Context owns the Waiter.  Threads: any.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -17,42 +17,44 @@ namespace opal::am {
 
 class Waiter {
  public:
+  /// Errors: os.
   static Result<std::unique_ptr<Waiter>> create();
 
-  /// Watches `fd` for reading.
+  /// Watches `fd` for reading.  The caller owns `fd` and calls remove() before it closes it.  Errors: os.
   Result<void> add(int fd);
   void remove(int fd) noexcept;
 
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
 
-  /// Replaces the epoll descriptor by a new, empty one of the same number: after a restart the former one may belong to
-  /// the process of the image.  Sleepers wake up.
+  /// Replaces the epoll instance by an empty one with the same descriptor number: after a restart the former instance
+  /// may be shared with the process of the image.  Wakes all sleepers.  Errors: os.
   Result<void> renew() noexcept;
 
-  /// In a forked child that goes on with the Context: forgets the parent's sleepers.
+  /// In a forked child that continues to use the Context: drops the entries of the parent's sleepers.
   void take_over() noexcept;
 
-  /// A thread that is about to sleep.  The constructor announces it, so that a later wake_others() is not lost.
+  /// Registers the calling thread as a sleeper from construction to destruction.
+  /// A wake_others() in between ends the thread's next sleep(), so the caller tests its condition after construction.
   class Sleeper {
    public:
     explicit Sleeper(Waiter& waiter) noexcept;
     ~Sleeper();
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
-    /// Sleeps until a descriptor is readable, another thread wakes this one, or the deadline.
+    /// Sleeps until a watched descriptor is readable, another thread wakes this one, or the deadline has come.
     void sleep(const Deadline& deadline) noexcept;
 
    private:
     Waiter& waiter_;
-    int event_;  // this thread's eventfd; closed at thread exit
+    int event_;  // this thread's eventfd, closed at thread exit; -1: none, see thread_event()
   };
 
   static constexpr std::size_t kMostWatched = 32;
-  /// Sleeps until one of these descriptors is readable, another thread wakes this one, or the deadline.  The caller has
-  /// announced itself to the waiters that may wake it.
+  /// Sleeps until one of `fds` is readable, another thread wakes this one, or the deadline has come.  Watches only the
+  /// first kMostWatched.  Requires: the caller holds a Sleeper of each Waiter that may wake it.
   static void sleep(std::span<const int> fds, const Deadline& deadline) noexcept;
 
-  /// A thread sleeps or is about to.
+  /// True while a Sleeper exists.
   [[nodiscard]] bool has_sleepers() const noexcept { return sleepers_count_.load(std::memory_order_seq_cst) != 0; }
 
   /// Wakes every sleeper.  Costs one load if there is none.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/bootstrap/wire.hpp — the bytes of a bootstrap exchange, and its proofs.  Little endian.
-//   listener: Challenge.  connector: Head, blob.  listener: Head, blob; or it hangs up.
-// Each Head proves knowledge of the secret for its own blob, this challenge and this connector's nonce.  Pure
-// functions.
+// opal/am/bootstrap/wire.hpp — the messages of a bootstrap exchange, and their proofs.  Little endian.
+//   1. The listener sends a Challenge.
+//   2. The connector sends a Head and its address blob.
+//   3. The listener sends a Head and its address blob, or closes the connection.
+// Each Head proves that its sender knows the secret; the proof covers the blob, the challenge and the connector's
+// nonce. Pure functions.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -16,10 +18,10 @@ namespace opal::am::bootstrap_wire {
 inline constexpr std::uint64_t kMagic = 0x746f6f622d6f6c68;  // "hlo-boot"
 inline constexpr std::uint32_t kVersion = 2;
 
-/// The only bytes that are read without a proof: the layout of this struct never changes.
+/// The only message without a proof.  Its layout is the same in all versions.
 struct Challenge {
   std::uint64_t magic;
-  std::uint32_t version;  ///< of everything that follows
+  std::uint32_t version;  ///< kVersion of the listener: the layout of all later messages
   std::uint32_t reserved;
   Nonce nonce;
 };
@@ -27,13 +29,14 @@ static_assert(sizeof(Challenge) == 32 && std::has_unique_object_representations_
 
 /// Before each side's address blob.
 struct Head {
-  Nonce nonce;  ///< the connector's, in both directions
-  std::uint64_t size;
-  Proof blob;  ///< of the bytes that follow
-  Proof proof;
+  Nonce nonce;         ///< the connector's, in both directions
+  std::uint64_t size;  ///< of the blob, bytes
+  Proof blob;          ///< proof_of_blob()
+  Proof proof;         ///< proof_of(): covers the Challenge and the fields above
 };
 static_assert(sizeof(Head) == 88 && std::has_unique_object_representations_v<Head>, "wire layout v2");
 
+// The `side` of the functions below, so that a listener's proof does not serve as a connector's.
 inline constexpr std::string_view kConnector = "bootstrap connector";
 inline constexpr std::string_view kListener = "bootstrap listener";
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/memory/address_space_registration.hpp — one key for everything that this process has mapped, now and later: a
-// peer that got it once puts and gets at any valid address.  mmap, brk, mremap, munmap and mprotect are followed before
-// they return; what a mapping forbids is refused.  docs/design/memory.md: what it costs, and what it cannot see. Owned
-// by the program; ends before its Context.  Threads: as the Context; following is safe from any thread.
+// opal/am/memory/address_space_registration.hpp — whole-address-space registration: one key for all memory that this
+// process has mapped or will map.  A peer with the key puts to and gets from any mapped address.
+// The patcher intercepts mmap, brk, mremap, munmap and mprotect and updates the table before they return.  An access
+// that the protection of a mapping forbids is refused.  Cost and limits: docs/design/memory.md.
+// Ownership: the program; it is destroyed before its Context.  Threads: as the Context; mmap and the other intercepted
+// calls may come from any thread.
 #pragma once
 #include "opal/am/context.hpp"
 #include "opal/core/system/mapping.hpp"
@@ -19,10 +21,10 @@ class OPAL_EXPORT AddressSpaceRegistration {
   /// As Region::key(); peers use it with addresses of this process.
   [[nodiscard]] ByteSpan key() const noexcept { return region_.key(); }
 
-  /// Keeps the pages of [address, +size) that are mapped now out of peers' reach, until they are unmapped or included.
+  /// Denies peers access to the pages of [address, +size) that are mapped now, until they are unmapped or included.
   void exclude(const void* address, std::size_t size) noexcept;
   void include(const void* address, std::size_t size) noexcept;
-  /// Private memory that no peer can reach at any time.  Errors: no_memory, os.
+  /// Maps private memory that peers can never access.  Errors: no_memory, os.
   Result<Mapping> map_unregistered(std::size_t size) noexcept;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Context's lock comes before the blocks' own: a handler, which runs under it, may allocate, too.
+// Lock order: the Context's lock, then that of the blocks, since a handler, which runs under the former, may allocate.
 #include "opal/am/memory/registered_pool.hpp"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ Result<std::byte*> RegisteredPool::Slabs::allocate(std::size_t size, std::size_t
 }
 
 Result<void> RegisteredPool::Slabs::deallocate(std::byte* address) noexcept {
-  leases_.erase(address);              // idle now, and
-  return pages_->deallocate(address);  // invalid by the unmapping
+  leases_.erase(address);              // makes the registrations idle
+  return pages_->deallocate(address);  // unmaps the slab, which invalidates them
 }
 
 Result<std::unique_ptr<RegisteredPool>> RegisteredPool::open(Context& context) {
@@ -59,7 +59,7 @@ Result<void> RegisteredPool::deallocate(std::byte* address) noexcept {
   const Lock::Guard guard{context_.state_->lock};
   OPAL_TRY(blocks_.deallocate(address));
   const allocator::Usage now = blocks_.usage();
-  // As much again as is in use stays, and a few slabs: so that it pays for the walk over all of them.
+  // Keep as much idle memory as is in use, and a few slabs, so that the walk over all slabs is rare.
   constexpr std::size_t kKept = 4 * kSlab;
   if (now.managed - now.used > std::max(now.used, kKept)) (void)blocks_.trim();
   return {};

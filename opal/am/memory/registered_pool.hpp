@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/memory/registered_pool.hpp — memory that a Context's devices know before its first use: blocks cut out of
-// slabs, each slab registered once with every transport that has handles of its own, through its cache.  Puts and gets
-// from such a block find it registered; exposing one finds a registration with all rights.  Grows by slabs; those
-// without blocks go back to the system when more is idle than in use, and their registrations end with the next one
-// that is made. Where no transport has handles of its own it is plain memory. Its opener owns it; it ends before
-// its Context.  Threads: as the Context.
+// opal/am/memory/registered_pool.hpp — an allocator of registered memory.  Blocks are parts of slabs; each slab is
+// registered once, with all rights, with every transport whose Attributes::own_handles is set, through the registration
+// caches.  Puts, gets and expose() of a block are therefore cache hits.  Without such a transport it is plain memory.
+// The pool grows by slabs.  It unmaps slabs without blocks when more memory is idle than in use; their registrations
+// end with the next registration that is made.
+// Ownership: the opener; the pool is destroyed before its Context.  Threads: as the Context.
 #pragma once
 #include <map>
 #include <memory>
@@ -21,19 +21,19 @@ namespace opal::am {
 
 class OPAL_EXPORT RegisteredPool final : public allocator::Allocator {
  public:
-  static constexpr std::size_t kSlab = std::size_t{1} << 20;
+  static constexpr std::size_t kSlab = std::size_t{1} << 20;  ///< bytes
 
-  /// Takes no memory yet.  Errors: no_memory.
+  /// Allocates no slab yet.  Errors: no_memory.
   static Result<std::unique_ptr<RegisteredPool>> open(Context& context);
 
-  /// Errors beside Allocator's: limit_reached and what else a device says that has no room for one more slab.
+  /// Errors: as Allocator::allocate(); also limit_reached and other errors of a device that cannot register a slab.
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment = allocator::kDefaultAlignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override;
   [[nodiscard]] allocator::Usage usage() const noexcept override { return blocks_.usage(); }
   std::size_t trim() noexcept override;
 
  private:
-  /// Registered pages, for the blocks above.  Under the Context's lock.
+  /// Allocates and registers the slabs for blocks_.  Under the Context's lock.
   class Slabs final : public allocator::Allocator {
    public:
     Slabs(Context& context, std::unique_ptr<mpool::Pool> pages) noexcept
@@ -46,7 +46,7 @@ class OPAL_EXPORT RegisteredPool final : public allocator::Allocator {
     [[nodiscard]] Result<std::vector<rcache::Lease>> register_with_devices(std::byte* slab, std::size_t size) noexcept;
     Context& context_;
     std::unique_ptr<mpool::Pool> pages_;
-    std::map<std::byte*, std::vector<rcache::Lease>> leases_;  // one per device
+    std::map<std::byte*, std::vector<rcache::Lease>> leases_;  // by slab: one lease per device
   };
 
   RegisteredPool(Context& context, std::unique_ptr<mpool::Pool> pages) noexcept

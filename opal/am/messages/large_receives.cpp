@@ -31,10 +31,10 @@ struct LargeReceives::Incoming : Completion {
   const MemoryHandle handle;
   const std::vector<std::byte> header;
   State state = State::waiting;
-  Error why{};  // why it does not arrive
+  Error why{};  // why it cannot be received; code 0: it can
   std::byte* buffer = nullptr;
-  Block own;            // the buffer, if it is the library's
-  BufferSource source;  // else it is of this
+  Block own;            // the buffer if it is library memory
+  BufferSource source;  // otherwise the source of the buffer
 };
 
 LargeReceives::LargeReceives(const btl::HandlerTable& handlers, std::uint64_t limit, bool& retry) noexcept
@@ -46,7 +46,7 @@ void LargeReceives::on_offer(btl::Delivery& delivery) noexcept {
   btl::Endpoint& from = delivery.from;
   const auto parsed = wire::parse_offer(delivery.data);
   const auto refuse = [&](Errc code) {
-    std::uint64_t name = 0;  // the first field
+    std::uint64_t name = 0;  // the first field of a LargeOffer
     if (read_object(delivery.data, name)) send_end(from, {name, static_cast<std::uint64_t>(code)});
   };
   if (!parsed) {
@@ -73,14 +73,14 @@ void LargeReceives::on_offer(btl::Delivery& delivery) noexcept {
   retry_ = retry_ || waits();
 }
 
-/// False: it waits for memory.  A message without memory afterwards is refused.
+/// False: the message waits for memory.  If it returns true and the message has no memory, the message is refused.
 bool LargeReceives::take_memory(Incoming& message) noexcept {
   if (const auto found = sources_.find(message.offer.tag); found != sources_.end()) {
     const BufferSource source = found->second;
     btl::Endpoint& from = message.from;
     std::byte* const buffer = source.allocate(source.object, *static_cast<Endpoint*>(from.upper), message.offer.tag,
                                               message.header, message.total());
-    if (!is_here(from, message)) {  // the function found the peer dead
+    if (!is_here(from, message)) {  // allocate() called back and the peer was found dead
       if (buffer != nullptr && source.release != nullptr) source.release(source.object, buffer);
       return true;
     }
@@ -90,7 +90,7 @@ bool LargeReceives::take_memory(Incoming& message) noexcept {
     return true;
   }
   if ((hungry_ != nullptr && hungry_ != &message) || message.total() > limit_ - held_) {
-    // The limit holds also for a tag whose source was cleared meanwhile.
+    // A tag whose source was cleared after the offer uses library memory: the limit applies.
     if (message.total() > limit_) {
       message.why = {Errc::limit_reached, 0, "large message: longer than am_large_limit", message.total()};
       return true;
@@ -137,7 +137,7 @@ void LargeReceives::forget_oldest_spare() noexcept {
   spares_.pop_front();
 }
 
-/// Compares addresses only: the message may be gone.
+/// Compares addresses only: `message` may be destroyed already.
 bool LargeReceives::is_here(btl::Endpoint& route, const Incoming& message) const noexcept {
   const auto peer = peers_.find(&route);
   return peer != peers_.end() && std::any_of(peer->second.messages.begin(), peer->second.messages.end(),
@@ -146,7 +146,7 @@ bool LargeReceives::is_here(btl::Endpoint& route, const Incoming& message) const
 
 bool LargeReceives::start(btl::Endpoint& route) noexcept {
   for (;;) {
-    // A post may end the route, and a message.
+    // A post may find the peer dead, which destroys the route's entry and its messages.
     const auto peer = peers_.find(&route);
     if (peer == peers_.end() || peer->second.leaving) return true;
     auto& messages = peer->second.messages;
@@ -186,7 +186,7 @@ void LargeReceives::pulled(Incoming& message, const Error& why) noexcept {
 
 void LargeReceives::deliver(btl::Endpoint& route) noexcept {
   for (;;) {
-    // A handler may find the peer dead, which ends what is left of it.
+    // A handler may find the peer dead, which destroys the route's entry and its messages.
     const auto peer = peers_.find(&route);
     if (peer == peers_.end() || peer->second.leaving) return;
     auto& messages = peer->second.messages;
@@ -202,7 +202,7 @@ void LargeReceives::deliver(btl::Endpoint& route) noexcept {
     }
     if (message->why.code == Errc{}) {
       btl::Delivery delivery{route, message->offer.tag, {message->buffer, message->total()}};
-      message->source = {};  // the buffer is the program's again
+      message->source = {};  // the handler's call returns the buffer to the program
       handlers_.dispatch(delivery);
     }
     send_end(route, {message->offer.name, static_cast<std::uint64_t>(message->why.code)});
@@ -210,7 +210,7 @@ void LargeReceives::deliver(btl::Endpoint& route) noexcept {
   }
 }
 
-/// Gives its memory back.
+/// Frees or releases the message's memory.
 void LargeReceives::drop(Incoming& message) noexcept {
   if (hungry_ == &message) hungry_ = nullptr;
   if (message.own.memory != nullptr) give_back(std::move(message.own));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/messages/large_wire.hpp — the messages of the rendezvous for large active messages, and their parser
-// (docs/design/active-messages.md).  Fields are of this machine's byte order.
+// (docs/design/active-messages.md).  Fields are in the host's byte order.  Pure functions.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace opal::am::wire {
 
 inline constexpr Tag kLargeOffer = kAmTags.first;
 inline constexpr Tag kLargeEnd = kAmTags.first + 1;
-inline constexpr std::size_t kMostOffers = 64;  ///< of one route, in flight
+inline constexpr std::size_t kMostOffers = 64;  ///< offers of one route in flight
 
-/// Followed by handle_size bytes of handle and header_size bytes of header.
+/// Sender to receiver.  handle_size bytes of memory handle and header_size bytes of header follow.
 struct LargeOffer {
-  std::uint64_t name;         ///< the sender's, for the LargeEnd
+  std::uint64_t name;         ///< chosen by the sender; the LargeEnd returns it
   std::uint64_t address;      ///< of the payload at the sender
   std::uint64_t size;         ///< of the payload, bytes
   std::uint32_t header_size;  ///< bytes
-  std::uint16_t tag;
-  std::uint16_t handle_size;  ///< <= MemoryHandle::kMaxSize
+  std::uint16_t tag;          ///< of the message
+  std::uint16_t handle_size;  ///< bytes, <= MemoryHandle::kMaxSize
 };
 static_assert(sizeof(LargeOffer) == 32 && std::has_unique_object_representations_v<LargeOffer>, "wire layout v1");
 
-/// The handler has run, or the receiver refuses.
+/// Receiver to sender: the handler has run, or the receiver refuses the message.
 struct LargeEnd {
-  std::uint64_t name;
+  std::uint64_t name;  ///< LargeOffer::name
   std::uint64_t code;  ///< Errc, 0 = the handler has run
 };
 static_assert(sizeof(LargeEnd) == 16 && std::has_unique_object_representations_v<LargeEnd>, "wire layout v1");
@@ -39,8 +39,9 @@ static_assert(sizeof(LargeEnd) == 16 && std::has_unique_object_representations_v
 struct ParsedOffer {
   LargeOffer offer;
   MemoryHandle handle;
-  ByteSpan header;  ///< within the message
+  ByteSpan header;  ///< borrows the message
 
+  /// Bytes of header and payload.
   [[nodiscard]] std::uint64_t total() const noexcept { return offer.header_size + offer.size; }
 };
 
@@ -65,7 +66,7 @@ inline Result<ParsedOffer> parse_offer(ByteSpan message) noexcept {
   return parsed;
 }
 
-/// The code of a LargeEnd or of another answer; a number that is no code is `protocol`.
+/// The Errc for a code on the wire; a number that is no Errc becomes `protocol`.
 inline Errc code_of(std::uint64_t code) noexcept {
   return code <= static_cast<std::uint64_t>(Errc::internal) ? static_cast<Errc>(code) : Errc::protocol;
 }

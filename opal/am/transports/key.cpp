@@ -6,7 +6,7 @@ namespace {
 
 constexpr Error kGarbled{Errc::protocol, 0, "memory key: garbled", 0};
 
-/// Takes a length byte and that many bytes off the front of `rest`; false when they are not there.
+/// Removes a length byte and that many bytes from the front of `rest`; false if `rest` is too short.
 bool take(ByteSpan& rest, ByteSpan& field) noexcept {
   if (rest.empty()) return false;
   const auto size = std::to_integer<std::size_t>(rest.front());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/transports/key.hpp — a Region's key: one handle per kind of transport, so that the peer can use whichever it
-// has a route by. Wire:  u8 count | count x { u8 name size | name | u8 handle size | handle } Transports that share the
-// Context's registration table share one entry named "".
+// opal/am/transports/key.hpp — a Region's key: one memory handle per transport; the peer uses that of its route.
+// Wire:  u8 count | count x { u8 name size | name | u8 handle size | handle }
+// All transports without handles of their own share one entry named "", the handle of the Context's registration table.
+// Pure functions.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -13,11 +14,10 @@
 
 namespace opal::am {
 
-/// Adds one entry to a key under construction (start from an empty vector).
+/// Appends one entry to `key`, which is empty before the first call.
 OPAL_EXPORT void append_handle(std::vector<std::byte>& key, std::string_view transport, const MemoryHandle& handle);
 
-/// The handle for `transport`, else the shared software one.  Errors: protocol (garbled), unreachable (neither is
-/// there).
+/// Returns the handle for `transport`, else the shared one.  Errors: protocol (garbled), unreachable (neither exists).
 OPAL_EXPORT Result<MemoryHandle> find_handle(ByteSpan key, std::string_view transport);
 
 }  // namespace opal::am

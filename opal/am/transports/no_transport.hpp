@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/transports/no_transport.hpp — where endpoints lead that have no transport.
-// Between Context::connect_async() and the choice of a transport, between restart() and the next connect(), and when
-// the peer goes away in the middle of a checkpoint: nothing goes out, nothing is lost, every post answers `again`.
-// After the peer's death: every post answers `failed`, and the transport has its descriptors and memory back. Owned by
-// the Context.  Threads: as btl::Module.
+// opal/am/transports/no_transport.hpp — the module of routes of endpoints that have no transport.
+//   when                                                                    posts return
+//   between Context::connect_async() and the choice of a transport          again
+//   between restart() and the next connect()                                again
+//   after the peer failed between checkpoint() and resume(), until resume() again
+//   after the peer's death, so that the transport can free its endpoint     failed
+// Owned by the Context.  Threads: as btl::Module.
 #pragma once
 #include <memory>
 #include <optional>
@@ -17,24 +19,24 @@ namespace opal::am {
 
 class NoTransport final : public btl::MessageTransport {
  public:
-  /// Messages up to `max_send` bytes may be queued meanwhile.
+  /// `max_send`: bytes of the longest message that send_or_queue() accepts for such an endpoint.
   NoTransport(const btl::Host& host, std::size_t max_send)
       : btl::MessageTransport(host, {.transport = "none", .max_send = max_send}) {}
 
-  /// An endpoint to the peer of `route`, dead if that one is.
+  /// Adds an endpoint to the peer of `route`, dead if `route` is dead.
   btl::Endpoint& add(const btl::Endpoint& route) { return keep(std::make_unique<Endpoint>(*this, route)); }
-  /// An endpoint to a peer that is being connected.
+  /// Adds an endpoint to a peer that is being connected.
   btl::Endpoint& add(const PeerId& peer) { return keep(std::make_unique<Endpoint>(*this, peer)); }
-  /// That peer cannot be connected; progress() reports it.
+  /// Marks the endpoint dead; the next progress() reports the failure.
   void fail(btl::Endpoint& endpoint, const Error& why) {
     static_cast<Endpoint&>(endpoint).fail(why);
     failed_.push_back(&endpoint);
   }
-  /// An endpoint to the peer of `route`, which has gone because of `why` and may come back until give_up().
+  /// Adds an endpoint to the peer of `route`, which failed with `why` and may reconnect until give_up().
   btl::Endpoint& add_gone(const btl::Endpoint& route, const Error& why) {
     return keep(std::make_unique<Endpoint>(*this, route.peer(), why));
   }
-  /// A dead endpoint without a peer.
+  /// Adds a dead endpoint without a peer.
   btl::Endpoint& add_dead(const Error& why) {
     auto endpoint = std::make_unique<Endpoint>(*this, PeerId{}, why);
     (void)endpoint->give_up();
@@ -54,7 +56,7 @@ class NoTransport final : public btl::MessageTransport {
   Post atomic(btl::Endpoint& to, const AtomicRequest& /*request*/, Completion& completion) noexcept override {
     return answer(to, completion);
   }
-  /// Tells whose peers did not come back.
+  /// Reports the endpoints in failed_ to the observer; returns their number.
   std::size_t progress(std::size_t /*budget*/) noexcept override {
     std::size_t count = 0;
     for (; !failed_.empty(); ++count) {
@@ -64,7 +66,7 @@ class NoTransport final : public btl::MessageTransport {
     }
     return count;
   }
-  /// Whose peer has gone is dead from now on.
+  /// Marks all endpoints of add_gone() dead; the next progress() reports them.
   void give_up() noexcept {
     for (const auto& [key, endpoint] : endpoints_) {
       if (endpoint->give_up()) failed_.push_back(endpoint.get());
@@ -83,14 +85,14 @@ class NoTransport final : public btl::MessageTransport {
         : btl::Endpoint(module, peer), gone_(why) {}
     [[nodiscard]] std::string describe() const override { return dead() ? "the peer has gone" : "not connected"; }
     void fail(const Error& why) noexcept { mark_dead(why); }
-    /// Dead from now on, if the peer has gone.
+    /// Marks an endpoint of add_gone() dead; true if it was one.
     [[nodiscard]] bool give_up() noexcept {
       if (gone_) mark_dead(*gone_);
       return std::exchange(gone_, std::nullopt).has_value();
     }
 
    private:
-    std::optional<Error> gone_{};  // why
+    std::optional<Error> gone_{};  // why the peer failed; set by add_gone() until give_up()
   };
   btl::Endpoint& keep(std::unique_ptr<Endpoint> endpoint) {
     btl::Endpoint& kept = *endpoint;
@@ -110,7 +112,7 @@ class NoTransport final : public btl::MessageTransport {
   static constexpr Error kNone{Errc::unreachable, 0, "no transport since the checkpoint"};
 
   std::unordered_map<const btl::Endpoint*, std::unique_ptr<Endpoint>> endpoints_;
-  std::vector<btl::Endpoint*> failed_;  // dead, the Context does not know yet
+  std::vector<btl::Endpoint*> failed_;  // dead endpoints that progress() still has to report
 };
 
 }  // namespace opal::am

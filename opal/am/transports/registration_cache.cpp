@@ -28,7 +28,7 @@ rcache::Config RegistrationCache::monitored(rcache::Config config) noexcept {
 
 Result<void> RegistrationCache::register_memory(rcache::Registration& registration) noexcept {
   if (!listening_) {
-    // From here on no release of the memory that is being registered goes unseen.
+    // Before the registration: every later release of its memory is reported.
     OPAL_TRY(memory::add_listener(*this));
     listening_ = true;
     if (const auto* const choice = memory::chosen_monitor(); choice == nullptr || choice->monitor == nullptr) {
@@ -41,7 +41,7 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
       choice != nullptr && choice->monitor != nullptr && gpu::is_host(registration.base())) {
     if (!choice->monitor->watch({registration.begin(), registration.end()})) registration.use_once();
   }
-  // Nobody tells when GPU memory is freed, and a handle of it costs next to nothing (gpusm, R17): nothing is kept.
+  // The monitor does not report that GPU memory is freed, and its handle is cheap to make (gpusm, R17): do not keep it.
   if (!gpu::is_host(registration.base())) registration.use_once();
   const auto rights = static_cast<Rights>(registration.access());
   OPAL_TRY_ASSIGN(const MemoryHandle handle,

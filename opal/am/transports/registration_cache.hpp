@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/transports/registration_cache.hpp — one module's registrations of protocol buffers, kept by rcache::Cache.
-// Listens to memory events from its first registration on.  Without a monitor nothing is kept after its last use.
-// Owned by the Context, outlived by its module.  Threads: under the Context's lock, as the module is; events from any.
+// It listens to the memory monitor from its first registration on.  Without a monitor a registration ends with its last
+// lease.  Owned by the Context; the module outlives it, or the Context calls retire() first.
+// Threads: under the Context's lock, as the module; memory events come from any thread.
 #pragma once
 #include <memory>
 
@@ -13,7 +14,7 @@ namespace opal::am {
 
 class RegistrationCache final : public rcache::Device, public memory::Listener {
  public:
-  /// What a registration makes: whatever the module's handles are, or a handle of the Context's table alone.
+  /// What a registration makes: a handle of the module, or only a handle of the Context's registration table.
   enum class Handles : std::uint8_t { of_module, of_table };
 
   RegistrationCache(btl::Module& module, const rcache::Config& config, Handles handles = Handles::of_module);
@@ -21,10 +22,10 @@ class RegistrationCache final : public rcache::Device, public memory::Listener {
   RegistrationCache& operator=(const RegistrationCache&) = delete;
   ~RegistrationCache() override { memory::remove_listener(*this); }
 
-  /// `config` as it may be used in this process: without a monitor nothing is left registered.
+  /// Returns `config`, changed to keep no registration without a lease if this process has no memory monitor.
   static rcache::Config monitored(rcache::Config config) noexcept;
 
-  /// Its module is about to go; nothing is registered, and the cache is quiesced for good.
+  /// Prepares for the destruction of the module.  Requires: the cache is empty and stays quiesced.
   void retire() noexcept {
     memory::remove_listener(*this);
     if (in_pieces_ != nullptr) in_pieces_->retire();
@@ -34,11 +35,11 @@ class RegistrationCache final : public rcache::Device, public memory::Listener {
   [[nodiscard]] rcache::Cache& cache() noexcept { return cache_; }
   [[nodiscard]] const rcache::Cache& cache() const noexcept { return cache_; }
 
-  /// Where [base, +size) is exposed without registering all of it: a table's handle, for which the peer is lent the
-  /// device's handle of one piece after the other (lent_registrations.hpp).  Null where a handle of the module serves:
-  /// the memory is small, a GPU's, or no device has to register it.
+  /// The cache that exposes [base, +size) by a handle of the registration table; the device then registers one piece
+  /// after the other for the peer (lent_registrations.hpp).  Null if this cache should register all of it: the memory
+  /// is small or GPU memory, or no device has to register it.
   [[nodiscard]] RegistrationCache* in_pieces(const void* base, std::uint64_t size) noexcept;
-  /// The same, whatever the memory; null when there is none.
+  /// That cache if one exists, else null.
   [[nodiscard]] RegistrationCache* in_pieces() const noexcept { return in_pieces_.get(); }
 
   Result<void> register_memory(rcache::Registration& registration) noexcept override;
@@ -50,8 +51,8 @@ class RegistrationCache final : public rcache::Device, public memory::Listener {
   void mapped(memory::Range range) noexcept override { released(range); }
 
  private:
-  /// Devices register pages.  Handles that software checks cover exactly what was asked for: nothing beside a buffer is
-  /// ever exposed.
+  /// 0: registrations cover whole pages, as devices need it.  1: they cover exactly the requested bytes, so that a
+  /// handle that software checks exposes nothing else.
   static std::size_t granularity(const btl::Module& module, Handles handles) noexcept {
     return handles == Handles::of_module && module.attributes().own_handles ? 0 : 1;
   }

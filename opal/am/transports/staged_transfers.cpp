@@ -11,13 +11,13 @@
 
 namespace opal::am {
 
-/// A piece of pinned memory, and the piece of a transfer that is in it.
+/// A chunk of pinned memory, and the piece of a transfer that uses it.
 struct StagedTransfers::Chunk : btl::TransferPiece {
   enum class Next : std::uint8_t { copy, post };
   std::byte* data = nullptr;
   Next next = Next::copy;
   bool copying = false;
-  bool lost = false;  // a copy from or to it did not end: it is the device's
+  bool lost = false;  // a copy from or to it timed out: never reused
 };
 
 StagedTransfers::StagedTransfers(const gpu::Config& config)
@@ -43,7 +43,7 @@ Result<void> StagedTransfers::make_chunks() noexcept try {
 
 Post StagedTransfers::put(btl::Endpoint& to, const void* here, std::uint64_t remote_address, const MemoryHandle& remote,
                           std::uint64_t size, Completion& completion) noexcept {
-  // It is only read.
+  // A put only reads `here`.
   return transfer(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(here)), remote_address, remote, size,
                   completion);
 }
@@ -75,7 +75,7 @@ Post StagedTransfers::transfer(Kind kind, btl::Endpoint& to, std::byte* here, st
   if (contexts_.size() <= operation->slot) contexts_.resize(operation->slot + 1);
   contexts_[operation->slot].emplace(std::move(*context));
   unstarted_.push_back(operation);
-  // Nothing ends before progress(): the transport may answer at once, and this post has said `queued`.
+  // progress() starts the work: the completion must not run before this post has returned `queued`.
   return Post::queued;
 }
 
@@ -84,8 +84,8 @@ std::size_t StagedTransfers::work() noexcept {
   while (!unstarted_.empty() && !free_.empty()) {
     btl::RdmaOperation& operation = *unstarted_.front();
     unstarted_.pop_front();
-    if (operation.failed()) continue;  // it ends with its chunks in flight
-    // One chunk, then it is the next one's turn, so that a small transfer never waits for all of a large one.
+    if (operation.failed()) continue;  // it ends when its chunks in flight have ended
+    // One chunk per operation in turn, so that a small transfer does not wait for all of a large one.
     if (operation.total - operation.moved > config_.stage_chunk.bytes) unstarted_.push_back(&operation);
     turn_ = &operation;
     advance(operation);
@@ -120,7 +120,7 @@ StagedTransfers::Move StagedTransfers::move(btl::TransferPiece& piece) noexcept 
   return arrived ? copy(chunk) : outcome;
 }
 
-/// Between chunk and GPU.
+/// Copies between chunk and GPU.
 StagedTransfers::Move StagedTransfers::copy(Chunk& chunk) noexcept {
   const btl::RdmaOperation& operation = *chunk.operation;
   const gpu::Copier::Done done{[](void* user, const Result<void>& result) noexcept {
@@ -142,7 +142,7 @@ StagedTransfers::Move StagedTransfers::copy(Chunk& chunk) noexcept {
 StagedTransfers::Move StagedTransfers::copied(Chunk& chunk, const Result<void>& result) noexcept {
   btl::RdmaOperation& operation = *chunk.operation;
   chunk.copying = false;
-  // The device may still write to it, or read what should be there.
+  // The device may still access the chunk.
   if (!result && result.error().code == Errc::timed_out) {
     memory_.lose();
     chunk.lost = true;
@@ -153,7 +153,7 @@ StagedTransfers::Move StagedTransfers::copied(Chunk& chunk, const Result<void>& 
   return move(chunk);
 }
 
-/// Between chunk and peer.
+/// Posts the put or get between chunk and peer.
 StagedTransfers::Move StagedTransfers::moved(btl::TransferPiece& piece) noexcept {
   btl::RdmaOperation& operation = *piece.operation;
   if (!piece.ok()) fail(operation, piece.error);
@@ -178,7 +178,7 @@ void StagedTransfers::disconnecting(btl::Endpoint& endpoint, const Error& why) n
 void StagedTransfers::abandon(btl::Endpoint& endpoint, const Error& why) noexcept {
   fail(endpoint, why);
   // A chunk is free only when the GPU's copy is complete.
-  std::vector<std::uint64_t> queues = std::exchange(queues_, {});  // a completion may come here again
+  std::vector<std::uint64_t> queues = std::exchange(queues_, {});  // a completion may call abandon() again
   for (const Chunk& chunk : chunks_) {
     if (chunk.copying && chunk.operation->to == &endpoint) queues.push_back(queue_of(chunk));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/transports/staged_transfers.hpp — put and get of GPU memory over transports that cannot take it: in pieces
-// through pinned host memory.  The GPU copies a piece while others are in flight with the transport, in either
-// direction; the number of chunks bounds the memory.  docs/design/transfers.md.
-// Owned by a Context; its module's endpoints outlive the transfers (abandon()).
+// opal/am/transports/staged_transfers.hpp — put and get of GPU memory over transports that cannot access it: in pieces
+// through pinned host memory.  The GPU copies one piece while the transport moves others, in either direction.  The
+// memory is gpu::Config::stage_chunks chunks (docs/design/transfers.md).
+// Owned by a Context.  Before an endpoint of a transport is destroyed the Context calls abandon() or disconnecting().
 // Threads: under the Context's lock.
 #pragma once
 #include <deque>
@@ -20,7 +20,7 @@ namespace opal::am {
 class StagedTransfers final : btl::TransferEngine {
  public:
   explicit StagedTransfers(const gpu::Config& config);
-  /// Nothing may be in flight.
+  /// Requires: idle().
   ~StagedTransfers();
 
   /// As btl::Module::put and get; `here` is GPU memory.  Errors: no_memory, those of gpu::inspect() and WorkContext.
@@ -28,17 +28,18 @@ class StagedTransfers final : btl::TransferEngine {
            std::uint64_t size, Completion& completion) noexcept;
   Post get(btl::Endpoint& to, void* here, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept;
-  /// Completes when what was put here before to `to` (null: all endpoints) is visible.
+  /// Completes when all earlier staged puts to `to` (null: all endpoints) are visible at the target.
   Post flush(const btl::Endpoint* to, Completion& completion) noexcept { return table_.flush(to, completion); }
 
-  /// Copies, posts, completes; returns how much happened.
+  /// Continues all transfers; returns the number of events.
   std::size_t progress() noexcept { return idle() ? 0 : work(); }
   [[nodiscard]] bool idle() const noexcept { return table_.active() == 0; }
 
-  /// The endpoint has died or is about to be disconnected: transfers with it end with `why`, those of their pieces that
-  /// the transport has accepted, which it ends.
+  /// Ends the transfers of a dead endpoint with `why`.  Pieces that the transport has accepted end when it completes
+  /// them.
   void abandon(btl::Endpoint& endpoint, const Error& why) noexcept;
-  /// The same of one that is disconnected; from here to disconnected() posts to it fail, also those of completions.
+  /// As abandon(), before the endpoint is disconnected.  Between this call and disconnected() posts to the endpoint
+  /// fail, also posts by completions.
   void disconnecting(btl::Endpoint& endpoint, const Error& why) noexcept;
   void disconnected() noexcept { leaving_ = nullptr; }
 
@@ -64,15 +65,15 @@ class StagedTransfers final : btl::TransferEngine {
   Move copied(Chunk& chunk, const Result<void>& result) noexcept;
 
   const gpu::Config config_;
-  gpu::StagingMemory memory_;  // of all chunks, made at the first use
+  gpu::StagingMemory memory_;  // of all chunks, allocated at the first transfer
   std::vector<Chunk> chunks_;
   std::vector<Chunk*> free_;
-  std::vector<std::uint64_t> queues_;  // of abandon(), which must not allocate
+  std::vector<std::uint64_t> queues_;  // scratch space of abandon(), which must not allocate
   btl::RdmaOperations table_;
   std::deque<std::optional<gpu::WorkContext>> contexts_;  // by the operation's slot
-  std::deque<btl::RdmaOperation*> unstarted_;             // have bytes without a chunk; oldest first
-  const btl::RdmaOperation* turn_ = nullptr;              // may take a chunk
-  const btl::Endpoint* leaving_ = nullptr;                // is being disconnected
+  std::deque<btl::RdmaOperation*> unstarted_;             // operations with bytes that have no chunk yet; oldest first
+  const btl::RdmaOperation* turn_ = nullptr;              // the only operation that may take a chunk now
+  const btl::Endpoint* leaving_ = nullptr;                // between disconnecting() and disconnected()
   gpu::Copier copier_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/transports/transports.hpp — the modules a Context has opened, the ones it could not, and the choice among
-// them. Owned by the Context; not thread safe beyond it.
+// opal/am/transports/transports.hpp — the modules that a Context has opened, the transports that it could not open, and
+// the filter of am_transports.  Owned by the Context.  Threads: under the Context's lock.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace opal::am {
 
-/// Which transports a list like "self,tcp" or "^tcp" allows.
+/// The transports that a list like "self,tcp" allows, or all but those of a list like "^tcp".
 class OPAL_EXPORT TransportFilter {
  public:
   /// Errors: invalid_argument (a name the registry does not have; logged with the known ones).
@@ -25,6 +25,7 @@ class OPAL_EXPORT TransportFilter {
   bool exclude_ = true;  // the empty list excludes nothing
 };
 
+/// A transport that was not opened, and why.
 struct Refused {
   std::string_view transport;
   std::string reason;
@@ -34,7 +35,7 @@ struct Transports {
   std::vector<std::unique_ptr<btl::Module>> modules;  ///< highest exclusivity first
   std::vector<Refused> refused;
 
-  /// Opens what the filter allows and this machine has.  A transport that does not open is refused, never fatal.
+  /// Opens each transport that the filter allows.  One that cannot be opened goes to `refused`; that is no error.
   static Transports open(const btl::Host& host, const config::Store& store, const btl::Registry& registry,
                          const TransportFilter& filter);
 };

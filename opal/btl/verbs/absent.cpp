@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the registry sees of this folder in a build without libibverbs and librdmacm.
+// The component of this folder in a build without libibverbs and librdmacm.
 #include "opal/btl/component.hpp"
 #include "opal/btl/verbs/config.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that the registry sees of this folder.
+// The component: the only part of this folder that the registry uses.
 #include "opal/btl/component.hpp"
 
 #include "opal/btl/rails/module.hpp"

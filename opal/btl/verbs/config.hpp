@@ -13,12 +13,12 @@ namespace opal::btl::verbs {
 inline constexpr std::string_view kSummary = "RDMA devices (InfiniBand, RoCE, iWARP) through libibverbs and librdmacm";
 inline constexpr std::uint32_t kExclusivity = 300;  ///< above tcp, below sm
 
-/// How often the device sends again what is not acknowledged.  7 would mean for ever to some devices, and a dead peer
-/// would never be reported.
+/// Retransmissions of an unacknowledged packet before the connection fails.  Not 7: some devices take it as unlimited
+/// and would never report a dead peer.
 inline constexpr std::uint8_t kRetryCount = 6;
-/// How long an accepted connection may take to authenticate itself.
+/// Time for the peer of an accepted connection to authenticate itself.
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
-/// How long messages posted before a disconnect may take to be acknowledged.
+/// Time for the acknowledgement of messages posted before a disconnect.
 inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
 
 struct Config {
@@ -29,23 +29,22 @@ struct Config {
   std::string on_demand = "auto";
   std::string atomics = "auto";
   std::uint32_t ack_timeout = 18;
-  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable: the Context gives it
+  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable of verbs: Host::connect_timeout
   std::uint32_t receive_buffers = 8192;
 
   // Not variables: constants, which tests make smaller.
-  /// Most buffers for messages that the device has not sent yet; they are made as they are needed.
+  /// Most send buffers of a module; they are allocated on demand.
   std::uint32_t send_buffers = 1024;
-  /// Messages up to this size are given to the device with their data; less where the device allows less.
+  /// Messages up to this size are posted inline (IBV_SEND_INLINE); less if the device allows less.
   ByteSize inline_size = 256_B;
-  /// Most messages that one peer may have in flight to us before we have taken the first.  It begins with a few, and
-  /// gets more as it needs them and receive_buffers and message_memory have room.
+  /// Largest window of a peer: messages that it may have in flight to this process.  The window starts smaller and
+  /// grows on the peer's request while receive_buffers and message_memory have room.
   std::uint32_t credits = 64;
-  /// Most bytes of a put or get in one request to the device; less where the device allows less.  A device may count
-  /// every lost packet of a request against kRetryCount: the larger, the sooner a lossy network makes a
-  /// living peer look dead.
+  /// Most bytes of a put or get in one work request; less if the device allows less.  A device may count every lost
+  /// packet of a request against kRetryCount, so larger requests make a living peer look dead on a lossy network.
   ByteSize max_request = 64_KiB;
-  /// Memory of the message buffers beyond which no peer gets more of them than the least.  0: half of what the process
-  /// may lock (ulimit -l), or any amount where that does not bind it.
+  /// Bytes of message buffers of the process beyond which windows do not grow.  0: half of what the process may lock
+  /// (ulimit -l), or no limit if it may lock any amount.
   ByteSize message_memory = 0_B;
 };
 

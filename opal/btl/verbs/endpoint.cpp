@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages: sending, credits, receiving.  How an endpoint comes to its connection is in peers.cpp.
+// An endpoint's messages: sending, credits, receiving.  Its connection setup is in peers.cpp.
 #include "opal/btl/verbs/endpoint.hpp"
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 namespace opal::btl::verbs {
 namespace {
 
-/// Of so many inline sends one asks for a completion; a send from a buffer always does, to have it back.
+/// Every 16th inline send is signalled; a send from a buffer always is, so that the buffer is freed.
 constexpr std::uint32_t kUnsignalled = 16;
 
-/// Requests that only control frames may use.
+/// Send requests reserved for control frames.
 constexpr std::uint32_t kControlRoom = 8;
 
-/// A peer that had no room for a larger window may have some so many messages later.
+/// Messages between two requests for a larger window, since the peer may have had no room for the first.
 constexpr std::uint32_t kAskEvery = 1024;
 
 ibv_sge piece_of(const void* data, std::size_t size, std::uint32_t key = 0) noexcept {
@@ -157,7 +157,7 @@ void Endpoint::grant_more() noexcept {
 }
 
 void Endpoint::take_grant(std::uint32_t count) noexcept {
-  // It may be more than we asked for, or can use.
+  // The peer may grant more than this side can use.
   const std::uint32_t usable = std::min(count, verbs_.config().credits - most_credits_);
   most_credits_ += usable;
   credits_ += usable;
@@ -165,12 +165,12 @@ void Endpoint::take_grant(std::uint32_t count) noexcept {
 }
 
 void Endpoint::return_credits() noexcept {
-  // Half a window: at most two such frames are on their way at a time, for which kReserve receive buffers stand ready.
+  // At half a window: so at most two frames of credits are in flight, as kReserve assumes.
   if (state_ != State::connected || to_confirm_ || leaving_) return;
   if (to_grant_ != 0 && send_frame({0, wire::Kind::grant, to_grant_}, {})) to_grant_ = 0;
   const bool due = owed_ != 0 && owed_ >= window_ / 2;
   const bool told = !due || send_control(wire::Kind::credits, {});
-  // A peer without credits says nothing more that would remind us.
+  // A peer without credits sends nothing that would trigger a retry here.
   if (to_grant_ != 0 || !told) verbs_.on_stalled();
 }
 
@@ -199,7 +199,7 @@ void Endpoint::retire(std::uint32_t upto) noexcept {
 
 void Endpoint::on_sent(const ibv_wc& wc) noexcept {
   const auto number = static_cast<std::uint32_t>(wc.wr_id);
-  if (number - retired_ >= posted_ - retired_) return;  // of a time before
+  if (number - retired_ >= posted_ - retired_) return;  // of an earlier connection
   retire(number + 1);
   if (wc.status != IBV_WC_SUCCESS) {
     if (!broken_ && wc.status != IBV_WC_WR_FLUSH_ERR) {
@@ -279,7 +279,7 @@ bool Endpoint::leave(const Error& why) noexcept {
     mark_dead(why);
     return false;
   }
-  if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is not received
+  if (served_ != nullptr) served_->connection.stop();  // the peer's later puts are refused
   leaving_ = true;
   mark_dead(why);
   give_up_ns_ = verbs_.time_after(kCloseTimeout);

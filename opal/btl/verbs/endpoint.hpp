@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/endpoint.hpp — one peer: the way to a connection, the connection's messages, their credits.
-// States: dialing <-> resting (refused for now) -> connected -> ended; accepted: half_open -> connected.  Posts answer
-// `again` before connected.  A failure seen on one queue ends the endpoint only when everything that had arrived
-// before has been handed up: broken() is what the module acts on when the completion queue is empty.
-// leaving: disconnect() was called and the endpoint has no user any more; it waits for the goodbye's acknowledgement.
+// opal/btl/verbs/endpoint.hpp — one peer: connection setup, messages and their credits.
+// States of the connector: dialing <-> resting (refused; dials again later) -> connected -> ended.
+// States of the acceptor: half_open (no `confirm` yet) -> connected -> ended.  Posts return `again` before connected.
+// After a failure (broken()) the module first delivers all messages that have arrived, then ends the endpoint.
+// After disconnect() the endpoint remains (leaving_) until the peer's device has acknowledged the goodbye.
+// Owned by the module.  Threads: as the module.
 #pragma once
 #include <memory>
 #include <string>
@@ -28,21 +29,21 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
  public:
   enum class State : std::uint8_t { dialing, resting, half_open, connected, ended };
 
-  /// Receive buffers of a peer beside its window: for a confirmation, two frames of credits, a goodbye, one that asks
-  /// for a larger window and one that grants it; and the buffer in a handler's hands, whose credit may be back already.
-  /// iWARP ends a connection whose message finds no buffer.
+  /// Receive buffers of a peer in addition to its window: for one confirm, two frames of credits, one goodbye, one
+  /// `more` and one `grant`, and the buffer that a handler reads, whose credit may have been returned already.  iWARP
+  /// ends a connection if a message finds no buffer.
   static constexpr std::uint32_t kReserve = 7;
-  /// Send requests for a peer whose window is at most so large.
+  /// Send requests that the queue pair needs for a peer whose largest window is `window`.
   static std::uint32_t sends_for(std::uint32_t window) noexcept;
 
   /// `window`: receive buffers that the module keeps for this peer.
   Endpoint(Module& module, const PeerId& peer, std::uint32_t window);
   ~Endpoint() override;
 
-  /// Starts looking for the peer at `to`.  Errors: unreachable, os.
+  /// Starts connecting to the peer at `to`; `key`: connection_key() of the peer.  Errors: unreachable, os.
   Result<void> dial(const SocketAddress& to, const Secret& key);
-  /// Goes on with the peer's own request, whose proof was right; ends the own search, if any.  Errors: limit_reached,
-  /// os; the request is unanswered then.
+  /// Accepts the peer's request and ends an own attempt to connect.  Requires: the proof of `request` is right.
+  /// Errors: limit_reached, os; then the request is unanswered and `id` stays with the caller.
   Result<void> accept(CmId& id, const CmEvent& event, const wire::Request& request, const Secret& key);
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -51,13 +52,13 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] bool one_sided() const noexcept override;
 
-  /// The queue of puts, gets and atomics; null where they have to go as messages.
+  /// The queue of puts, gets and atomics, created on the first call; null: these must be emulated by messages.
   [[nodiscard]] OneSidedQueue* one_sided_queue() noexcept;
-  /// Tries again what found no room.
+  /// Retries what found no room; see Module::on_stalled().
   void resume() noexcept;
-  /// Ends it; operations are the module's to finish.
+  /// Destroys that queue; the module then completes the operations.
   void drop_one_sided_queue() noexcept;
-  /// The same queue's other end, asked for by the peer.  False: the request is not the peer's, or there is no room.
+  /// Accepts the connection of the peer's one-sided queue.  False: the request is not genuine, or there is no room.
   bool serve(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
   // For the one-sided queue.
@@ -66,10 +67,10 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   [[nodiscard]] Connection::Settings settings() const noexcept;
 
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
-  /// `buffer` has room for a frame, then `size` bytes.
+  /// Sends the `size` bytes that follow the space for a frame in `buffer`.
   Post send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept;
 
-  /// Something failed; the module ends the endpoint when all that arrived before was handed up.
+  /// Records the first failure and sets broken(); the module ends the endpoint after it has delivered what arrived.
   void break_off(const Error& why) noexcept;
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   /// Ends the endpoint for good: marks it dead and closes the connection.
@@ -77,22 +78,23 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
 
   void end_with_reason() noexcept { end(reason_); }
 
-  /// Says goodbye; false when no peer is connected, or there is nothing to wait for.
+  /// Sends a goodbye.  True: the module keeps the endpoint until left().  False: no peer is connected, nothing to wait
+  /// for.
   bool leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return state_ == State::ended; }
 
-  /// What has to happen at some time: 0 for nothing.
+  /// When on_time() is to be called, in ns of now_ns(); 0: never.
   [[nodiscard]] std::uint64_t wake_ns() const noexcept;
   void on_time(std::uint64_t now) noexcept;
 
-  /// A genuine request of the same peer has come although this connection stands; true when it has come for so long
-  /// that this one must be dead.
+  /// Called for each genuine request of the same peer while this connection exists.  True: such requests have arrived
+  /// for so long that this connection must be dead.
   bool superseded() noexcept;
 
   void on_sent(const ibv_wc& wc) noexcept override;
   void on_received(ByteSpan bytes) noexcept override;
 
-  /// on_accepted has been called for it, or connect() has returned it.
+  /// True if the layer above has the endpoint: from on_accepted() or connect().
   bool known = false;
 
  private:
@@ -119,7 +121,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   void take_credits(std::uint32_t count) noexcept;
   void break_protocol(const char* what, std::uint64_t detail) noexcept;
 
-  /// The peer's one-sided queue as it ends here: the device does all the work.
+  /// The target's end of the peer's one-sided queue; the device does all the work.
   class Served final : private Connection::Owner {
    public:
     Served(Device& device, const Connection::Settings& settings) noexcept
@@ -132,8 +134,9 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
     void on_lost(const Error& /*why*/) noexcept override {}  // its initiator makes a new one, if it lives
   };
 
-  /// Our own request, given up for the peer's.  Over iWARP its identifier can be destroyed only when the peer has
-  /// answered it; earlier the kernel makes us wait for that, and the peer may be waiting for us.
+  /// Keeps an own request that was abandoned for the peer's crossing request until the peer has answered it.  Over
+  /// iWARP destroying its identifier earlier blocks in the kernel until then, which is a deadlock if the peer does the
+  /// same.
   class Crossed final : private Connection::Owner {
    public:
     void take(std::unique_ptr<Connection> connection) noexcept {
@@ -152,35 +155,35 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   State state_ = State::resting;
   bool broken_ = false;
   bool leaving_ = false;
-  bool to_confirm_ = false;  // the connector: nothing may go before the confirmation
+  bool to_confirm_ = false;  // connector: the `confirm` is not sent yet and must be the first message
   std::unique_ptr<Connection> connection_;
   Crossed crossed_;
   // Sending.
-  std::uint32_t credits_ = 0;       // messages that the peer has room for
-  std::uint32_t most_credits_ = 0;  // its window
-  std::uint32_t ask_from_ = 0;      // number of the request from which on a larger one may be asked for
-  std::uint32_t posted_ = 0;        // send requests, counted round
-  std::uint32_t retired_ = 0;       // those of them that are known to have ended
-  std::uint32_t unsignalled_ = 0;   // posted since the last that asks for a completion
-  std::vector<Buffer*> sent_;       // by number of the request: its buffer, or null
+  std::uint32_t credits_ = 0;       // messages that may be sent now
+  std::uint32_t most_credits_ = 0;  // the window that the peer has granted
+  std::uint32_t ask_from_ = 0;      // value of posted_ from which a larger window may be requested (`more`)
+  std::uint32_t posted_ = 0;        // number of posted send requests, modulo 2^32
+  std::uint32_t retired_ = 0;       // number of those known to have ended, modulo 2^32
+  std::uint32_t unsignalled_ = 0;   // requests posted since the last signalled one
+  std::vector<Buffer*> sent_;       // by number of the request modulo size: its buffer, or null
   // Receiving.
-  std::uint32_t window_;
-  std::uint32_t owed_ = 0;      // messages taken, of which the peer has not been told
-  std::uint32_t to_grant_ = 0;  // of the window, of which it has not been told either
+  std::uint32_t window_;        // receive buffers for this peer without kReserve
+  std::uint32_t owed_ = 0;      // credits to return: messages taken since the last frame
+  std::uint32_t to_grant_ = 0;  // part of window_ that no `grant` has announced yet
   // One-sided.
   std::unique_ptr<OneSidedQueue> queue_;
   std::unique_ptr<Served> served_;
-  std::uint64_t served_number_ = 0;  // of its request
+  std::uint64_t served_number_ = 0;  // number of the request that made served_
   // Connecting.
   SocketAddress to_{};
   Secret key_;
   wire::Request request_{};  // of the connector
   Secret session_;
-  std::uint64_t give_up_ns_ = 0;
-  std::uint64_t again_ns_ = 0;       // resting: when to dial
-  std::uint64_t superseded_ns_ = 0;  // since when the peer asks for a new connection
-  std::uint32_t goodbye_ = 0;        // number of its request
-  Error reason_{};                   // of break_off
+  std::uint64_t give_up_ns_ = 0;     // deadline of the connection setup
+  std::uint64_t again_ns_ = 0;       // resting: when to dial again
+  std::uint64_t superseded_ns_ = 0;  // when the peer's first request for a new connection arrived; 0: none
+  std::uint32_t goodbye_ = 0;        // number of the goodbye's send request
+  Error reason_{};                   // of break_off()
   std::string where_;                // for describe()
 };
 

@@ -30,13 +30,13 @@ bool wants_device_atomics(const Device& device, const Config& config) noexcept {
 
 std::uint64_t message_memory(const Device& device, const Config& config) noexcept {
   if (config.message_memory.bytes != 0) return config.message_memory.bytes;
-  // The driver siw counts what root locks as well.
+  // The driver siw applies the limit to root, too.
   const std::uint64_t lockable = lockable_memory(!device.iwarp());
   return lockable == UINT64_MAX ? lockable : lockable / 2;
 }
 
 std::uint64_t pin_limit(const Device& device, const Config& config) noexcept {
-  if (device.iwarp()) return 0;  // peers reach no memory through it
+  if (device.iwarp()) return 0;  // peers do not access memory through an iWARP device
   return config.pin_limit.bytes != 0 ? config.pin_limit.bytes : usable_memory() / 2;
 }
 
@@ -85,7 +85,8 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
       memory_(device_, std::move(on_demand), host.registrations, pin_limit(device_, config), device_atomics_),
       pipelined_(*this, emulation(), operations()) {}
 
-/// While a descriptor of the device is open anywhere, the kernel keeps the queue pairs, and peers do not notice an end.
+/// The kernel keeps the queue pairs while any process has a descriptor of the device open; peers would not see the
+/// parent's end.  So the child closes its descriptors.
 void Module::close_in_child() noexcept {
   listener_.channel.reset();
   device_.close_in_child();

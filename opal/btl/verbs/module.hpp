@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/verbs/module.hpp — one RDMA device through libibverbs: reliable connections made on demand by the RDMA
-// connection manager, one completion queue and one shared receive queue for all peers, credits instead of refusals by
-// the receiver.  docs/design/verbs.md has the reasons. Two sides that connect to each other at once end with one
-// connection: the one that the side with the lower PeerId made.  Ends are reported as tcp does: a disconnect as
-// peer_gone with errno 0, a death with an errno. Threads: as btl::Module.
+// connection manager, one completion queue and one shared receive queue for all peers.  Credits ensure that each
+// message finds a receive buffer.  Reasons: docs/design/verbs.md. If two sides connect to each other at once, the
+// connection of the side with the lower PeerId remains. The observer gets peer_gone with errno 0 for a disconnect, and
+// an error with an errno for a failure, as with tcp. Threads: as btl::Module.
 #pragma once
 #include <deque>
 #include <functional>
@@ -24,9 +24,10 @@ namespace opal::btl::verbs {
 
 class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
+  /// `rail`: index of the device among the usable ones, from 0.
   /// Errors: unreachable (no address belongs to a device that may be used), limit_reached, not_supported, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, std::size_t rail);
-  /// Waits for what was posted to be acknowledged, for at most kCloseTimeout.
+  /// Waits at most kCloseTimeout for the acknowledgement of posted messages.
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(address_); }
@@ -47,8 +48,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
 
-  /// Tells of an endpoint whether another rail may reach its peer: a port that goes down then ends its connections at
-  /// once, and does not wait for the port to come back.
+  /// Returns true if another rail may reach the peer of an endpoint.  Then a port that goes down ends the connection at
+  /// once; else the connection waits for the port to return.
   using HasOtherWay = std::function<bool(const btl::Endpoint&)>;
   void set_other_ways(HasOtherWay has_other_way) noexcept { has_other_way_ = std::move(has_other_way); }
 
@@ -59,7 +60,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] const wire::Address& wire_address() const noexcept { return address_; }
   [[nodiscard]] const SocketAddress& socket() const noexcept { return listener_.socket; }
   [[nodiscard]] static std::uint64_t time_after(std::chrono::milliseconds time) noexcept;
-  /// Null: none is free, and there can be no more of them.
+  /// Null: none is free, and no more can be made.
   Buffer* take_send_buffer() noexcept {
     Buffer* const buffer = send_buffers_.take();
     return buffer != nullptr ? buffer : make_send_buffers();
@@ -76,9 +77,10 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
-  /// A one-sided queue could not go on, and has nothing in flight whose end would tell when it can.
+  /// Makes the next progress() call Endpoint::resume() of all endpoints: something found no room, and no completion of
+  /// its queue will trigger a retry.
   void on_stalled() noexcept { some_stalled_ = true; }
-  /// Room for so many more messages of an active peer; false: it is needed for those that come.
+  /// Adds `count` receive buffers for a peer; false: the remaining room is reserved for peers that connect later.
   bool widen_window(std::uint32_t count) noexcept;
   void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + Endpoint::kReserve; }
 
@@ -132,7 +134,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   const Secret key_;
   BufferPool receive_buffers_;
   BufferPool send_buffers_;
-  const std::uint64_t message_memory_;  // bytes, of the process, beyond which no peer gets more than the least
+  const std::uint64_t message_memory_;  // bytes of message buffers of the process beyond which no window grows
   std::uint32_t most_sends_;
   std::uint32_t promised_receives_ = 0;
   const bool device_atomics_;
@@ -142,15 +144,15 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   std::deque<Transfer> transfers_;                                // by the operation's slot
   std::unordered_map<std::uint32_t, Connection::Owner*> queues_;  // by number of the queue pair
   HasOtherWay has_other_way_;
-  Error gone_{};  // why the device can do nothing any more
+  Error gone_{};  // why the device has failed; code 0: it has not
   bool some_broken_ = false;
   bool some_stalled_ = false;
   bool armed_ = false;
-  std::uint32_t quiet_ = 0;  // rounds in a row without a completion
+  std::uint32_t quiet_ = 0;  // consecutive rounds without a completion
   std::uint32_t busy_rounds_ = 0;
   std::size_t turns_ = 0;      // handlers that this progress() may still run
-  std::size_t events_ = 0;     // what happened in this progress()
-  std::vector<ibv_wc> early_;  // completions that arm() found
+  std::size_t events_ = 0;     // events of this progress()
+  std::vector<ibv_wc> early_;  // completions that arm_wake_up() polled; the next progress() handles them
 };
 
 }  // namespace opal::btl::verbs

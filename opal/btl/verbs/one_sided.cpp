@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Put, get, atomics and flush: over a one-sided queue where the device does them, else over messages
-// (rdma_emulation.hpp).
+// Put, get, atomics and flush: over a one-sided queue if the device can do them, else by messages (rdma_emulation.hpp).
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/verbs/module.hpp"
@@ -141,7 +140,7 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
   Endpoint* const known = find(request.from);
-  wire::Reason reason = wire::Reason::busy;  // its confirmation may come yet
+  wire::Reason reason = wire::Reason::busy;  // the peer's confirm may still arrive
   if (known != nullptr && known->state() == Endpoint::State::connected) {
     if (known->serve(id, event, request)) return;
     reason = wire::Reason::unauthenticated;

@@ -17,8 +17,8 @@ namespace {
 using Kind = RdmaOperation::Kind;
 
 constexpr std::uint32_t kDepth = 64;  // work requests of a one-sided queue; with 64 KiB each two chunks of the cache
-constexpr std::uint32_t kCopied = 4 << 10;         // bytes that are cheaper to copy than to look up
-constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration where there is no cache
+constexpr std::uint32_t kCopied = 4 << 10;         // bytes; up to this size a copy is cheaper than a cache lookup
+constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration without a registration cache
 constexpr std::chrono::milliseconds kRest{50};
 
 Error error_of(const ibv_wc& wc) noexcept {
@@ -40,7 +40,7 @@ Error error_of(const ibv_wc& wc) noexcept {
 // ---- Connection -------------------------------------------------------------------------------------------------
 
 bool OneSidedQueue::ready() noexcept {
-  if (endpoint_.state() != Endpoint::State::connected) return false;  // no session yet to prove
+  if (endpoint_.state() != Endpoint::State::connected) return false;  // the session key does not exist yet
   if (state_ == State::idle) {
     give_up_ns_ = Module::time_after(verbs_.config().connect_timeout);
     if (const auto dialled = dial(); !dialled) on_lost(dialled.error());
@@ -69,7 +69,7 @@ Result<void> OneSidedQueue::dial() noexcept {
 void OneSidedQueue::drop_connection() noexcept {
   if (connection_ == nullptr) return;
   verbs_.leave(*connection_);
-  connection_.reset();  // the device touches nothing any more
+  connection_.reset();  // afterwards the device accesses no local memory
   for (Piece& piece : pieces_) release(piece);
   chunk_ = {};
   posted_ = retired_ = 0;
@@ -114,9 +114,9 @@ void OneSidedQueue::on_refused(ByteSpan bytes) noexcept {
 }
 
 void OneSidedQueue::on_lost(const Error& why) noexcept {
-  if (state_ == State::broken) return;  // the completions tell more
+  if (state_ == State::broken) return;  // the completions report the reason
   if (state_ == State::connected) return endpoint_.break_off(why);
-  if (!unfinished_.empty()) {  // it worked before: the peer is lost, whatever stands in the way of a new connection
+  if (!unfinished_.empty()) {  // it was connected before, so the peer must have failed
     Error lost = why;
     lost.code = Errc::peer_gone;
     return endpoint_.break_off(lost);
@@ -148,7 +148,7 @@ void OneSidedQueue::advance() noexcept {
       return;
     }
     if (room == Room::failed) {
-      // Nothing of it may be in flight when it ends: its pieces' memory is the caller's.
+      // It must not end while pieces are in flight, since these use the caller's memory.
       if (under_way() != 0) return;
       std::erase(unposted_, &operation);
       std::erase(unfinished_, &operation);
@@ -219,7 +219,7 @@ OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& oper
       operation.error = why;
       return Room::failed;
     }
-    if (under_way() != 0) return Room::later;  // what ends gives room back
+    if (under_way() != 0) return Room::later;  // requests that end release room
   }
   piece.buffer = verbs_.take_send_buffer();
   if (piece.buffer == nullptr) return Room::later;
@@ -333,7 +333,7 @@ void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
   }
   release(piece);
   if (wc.status != IBV_WC_WR_FLUSH_ERR && !operation.failed()) operation.error = error_of(wc);
-  // A flush that no refusal explains: the peer's device may have carried the operation out, so it must not go again.
+  // Flushed without a refused operation before it: the peer's device may have executed it, so it is not posted again.
   if (state_ == State::connected && wc.status == IBV_WC_WR_FLUSH_ERR) {
     operation.error = {Errc::peer_gone, ECONNRESET, "put, get or atomic: the queue pair failed", wc.vendor_err};
   }
@@ -343,7 +343,7 @@ void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
 }
 
 void OneSidedQueue::recover() noexcept {
-  // Everything behind the refused operation was flushed: the peer's device has carried out none of it.
+  // All operations behind the refused one were flushed; the peer's device has executed none of them.
   drop_connection();
   state_ = State::idle;
   std::vector<RdmaOperation*> refused;

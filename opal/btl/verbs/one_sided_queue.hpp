@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/one_sided_queue.hpp — this side's puts, gets and atomics to one peer, on a queue pair of their own.
-// A peer's device that refuses one operation breaks the queue pair.  Here it breaks nothing else: the operation that
-// was refused fails, a new connection is made, and what stood behind it is posted again; it had not been carried out.
-// Operations are registered chunk by chunk, so that registering one overlaps with moving the one before, and posted as
-// requests of at most Config::max_request, because a device counts its retries by request.  Memory that cannot be
-// registered now goes through message buffers, once nothing is in flight that would give room back.
-// Owned by its endpoint; made with the first operation.
+// opal/btl/verbs/one_sided_queue.hpp — the puts, gets and atomics of this process to one peer, on a separate queue
+// pair. If the peer's device refuses an operation, the queue pair breaks, but not the message connection: the refused
+// operation fails, the queue connects again, and the operations behind it, which the device has not executed, are
+// posted again.
+// The local memory of an operation is registered chunk by chunk, so that the registration of one chunk overlaps with
+// the transfer of the one before.  A work request has at most Config::max_request bytes, since a device counts its
+// retries per request.  Memory that cannot be registered is copied through message buffers, but only when no operation
+// is in flight whose end would release registrations.
+// Owned by its endpoint, created at the first operation.  Threads: as the module.
 #pragma once
 #include <deque>
 #include <memory>
@@ -23,14 +25,14 @@ namespace opal::btl::verbs {
 class Endpoint;
 class Module;
 
-/// What a one-sided queue knows of an operation beyond RdmaOperation.
+/// The verbs-specific part of an RdmaOperation.
 struct Transfer {
-  std::uint32_t key = 0;           ///< the peer's
-  Memory::LocalKey local;          ///< the caller's own registration
+  std::uint32_t key = 0;           ///< the peer's rkey
+  Memory::LocalKey local;          ///< of the local handle that the caller passed; empty: none
   AtomicOp op = AtomicOp::add;     ///< atomic
   std::uint64_t operand = 0;       ///< atomic
   std::uint64_t compare = 0;       ///< atomic
-  std::uint64_t acknowledged = 0;  ///< bytes that have arrived
+  std::uint64_t acknowledged = 0;  ///< bytes whose work requests have completed
 };
 
 class OneSidedQueue final : public Connection::Owner {
@@ -38,15 +40,15 @@ class OneSidedQueue final : public Connection::Owner {
   OneSidedQueue(Module& module, Endpoint& endpoint) noexcept : verbs_(module), endpoint_(endpoint) {}
   ~OneSidedQueue() { drop(); }
 
-  /// It can take an operation now.  Connects if it has not begun to.
+  /// True if start() may be called now.  Begins to connect if that has not happened.
   [[nodiscard]] bool ready() noexcept;
-  /// The peer does not let us in: operations go as messages.
+  /// True if no connection can be made: operations must be emulated by messages.
   [[nodiscard]] bool hopeless() const noexcept { return state_ == State::hopeless; }
-  /// Takes an operation and posts what there is room for.
+  /// Queues an operation and posts as much of it as there is room for.  Requires: ready().
   void start(RdmaOperation& operation) noexcept;
-  /// Tries again what found no room.
+  /// Retries the operations that found no room.
   void resume() noexcept;
-  /// Stops everything and gives back what it borrowed; operations stay the module's to finish.
+  /// Closes the connection and releases all registrations and buffers; the module then completes the operations.
   void drop() noexcept;
 
   [[nodiscard]] std::uint64_t wake_ns() const noexcept { return state_ == State::resting ? again_ns_ : 0; }
@@ -64,11 +66,11 @@ class OneSidedQueue final : public Connection::Owner {
     Memory::LocalKey local;
     MemoryRegion pinned;
     Buffer* buffer = nullptr;
-    std::byte* destination = nullptr;  // where the buffer's bytes go in the end
-    std::uint32_t size = 0;
+    std::byte* destination = nullptr;  // get through `buffer`: where its bytes are copied to at the end
+    std::uint32_t size = 0;            // bytes
   };
-  /// Local memory that the first of unposted_ is being posted from or into, in one or more requests.  The last of them
-  /// takes what keeps it registered, for a reliable connection completes in order.
+  /// The registered local memory of which the first operation of unposted_ posts one or more work requests.  The last
+  /// of these holds the registration, since the requests of a reliable connection complete in order.
   struct Chunk {
     rcache::Lease lease;
     Memory::LocalKey local;
@@ -76,7 +78,7 @@ class OneSidedQueue final : public Connection::Owner {
     std::uint32_t key = 0;
     std::uint64_t left = 0;  // bytes that are not posted yet
   };
-  enum class Room : std::uint8_t { posted, later, failed };
+  enum class Room : std::uint8_t { posted, later, failed };  // later: no room now, resume() retries
 
   void on_connected(ByteSpan reply) noexcept override;
   void on_refused(ByteSpan refusal) noexcept override;
@@ -99,15 +101,15 @@ class OneSidedQueue final : public Connection::Owner {
   State state_ = State::idle;
   std::unique_ptr<Connection> connection_;
   wire::Request request_{};
-  std::uint64_t number_ = 0;  // of the last request
-  std::uint64_t again_ns_ = 0;
-  std::uint64_t give_up_ns_ = 0;
+  std::uint64_t number_ = 0;      // of the last request
+  std::uint64_t again_ns_ = 0;    // resting: when to dial again, of now_ns()
+  std::uint64_t give_up_ns_ = 0;  // deadline of the connection setup, of now_ns()
   Chunk chunk_;
-  std::vector<Piece> pieces_;  // by number of the request
-  std::uint32_t posted_ = 0;   // counted round
-  std::uint32_t retired_ = 0;
-  std::vector<RdmaOperation*> unposted_;    // in order; the first may be posted in part
-  std::vector<RdmaOperation*> unfinished_;  // in order; all of them
+  std::vector<Piece> pieces_;               // by number of the work request modulo size
+  std::uint32_t posted_ = 0;                // number of posted work requests, modulo 2^32
+  std::uint32_t retired_ = 0;               // number of those that have ended, modulo 2^32
+  std::vector<RdmaOperation*> unposted_;    // in order of start(); the first may be posted in part
+  std::vector<RdmaOperation*> unfinished_;  // all operations of this queue, in order of start()
 };
 
 }  // namespace opal::btl::verbs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How peers find each other: a module's list of them, and an endpoint's way to its connection.
+// Connection setup: the module's list of peers, and an endpoint's states until it is connected.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace opal::btl::verbs {
 namespace {
 
-constexpr std::chrono::milliseconds kRest{50};              // between attempts that the peer has refused for now
-constexpr std::chrono::milliseconds kAddressTimeout{5000};  // of the connection manager, for each address
-constexpr std::uint32_t kFirstWindow = 8;                   // until the peer asks for more
+constexpr std::chrono::milliseconds kRest{50};              // before the next attempt after a refusal (busy)
+constexpr std::chrono::milliseconds kAddressTimeout{5000};  // per step of address and route resolution
+constexpr std::uint32_t kFirstWindow = 8;                   // messages; until the peer requests more
 constexpr std::uint32_t kLeastWindow = 4;
 constexpr std::uint32_t kFirstSends = 8;  // buffers
 
@@ -42,7 +42,7 @@ Result<std::uint32_t> Module::reserve_window() {
   if (send_buffers_.count() == 0) OPAL_TRY(grow(send_buffers_, std::min(kFirstSends, most_sends_)));
   const std::uint32_t limit = device_.receive_limit();
   Error why{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
-  // The late ones get less, and so do those for which no more memory can be registered.  Each peer gets the least one.
+  // Peers that connect when half of the room is used, or when memory is short, get kLeastWindow.
   const bool late = promised_receives_ > limit / 2 || BufferPool::total() > message_memory_ / 2;
   for (const std::uint32_t window : {late ? kLeastWindow : std::min(kFirstWindow, config_.credits), kLeastWindow}) {
     if (window + Endpoint::kReserve > limit - promised_receives_) continue;
@@ -68,7 +68,7 @@ Result<void> Module::promise_receives(std::uint32_t count) {
   return {};
 }
 
-/// The limit of registered memory is one for buffers and for what the cache keeps.
+/// Buffers and cached registrations share the limit of registered memory: flushes the cache if the limit is reached.
 Result<void> Module::grow(BufferPool& pool, std::uint32_t count) {
   auto grown = pool.grow(device_, count);
   if (grown || grown.error().code != Errc::limit_reached || registrations() == nullptr) return grown;
@@ -247,7 +247,7 @@ Result<void> Endpoint::accept(CmId& id, const CmEvent& event, const wire::Reques
   connection_ = std::make_unique<Connection>(verbs_.device(), settings(), *this);
   if (auto accepted = connection_->accept(id, event.peer_reads, bytes_of(reply)); !accepted) {
     connection_.reset();
-    if (searching()) rest(0);  // our own search goes on
+    if (searching()) rest(0);  // the own attempt continues
     return accepted;
   }
   session_ = session_key(key, request.nonce, reply.nonce);
@@ -289,7 +289,7 @@ void Endpoint::on_refused(ByteSpan bytes) noexcept {
     return on_lost({Errc::unreachable, ECONNREFUSED, "verbs: no process listens at the peer's address"});
   }
   switch (refusal.reason) {
-    case wire::Reason::crossing:  // its own request is on the way; if it is lost, ours is welcome later
+    case wire::Reason::crossing:  // the peer's request is in flight; dial again in case it is lost
     case wire::Reason::busy: return rest(static_cast<std::uint64_t>(std::chrono::nanoseconds{kRest}.count()));
     default: return on_lost({Errc::unreachable, 0, text_of(refusal.reason)});
   }
@@ -351,7 +351,7 @@ void Endpoint::drop_one_sided_queue() noexcept {
 bool Endpoint::serve(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
   std::uint64_t number = 0;
   if (!is_genuine(session_, verbs_.host().id, request) || !read_object(ByteSpan{request.nonce}, number)) return false;
-  if (number <= served_number_) return false;  // a recording
+  if (number <= served_number_) return false;  // a replay
   served_number_ = number;
   served_.reset();
   Connection::Settings served = settings();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens inside progress(), and how a program sleeps until there is something to do.
+// The module's progress(): completions, events, timers; and arming before a sleep.
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace {
 
 constexpr int kBatch = 16;
 
-/// Completions cost no system call, events do: they are asked for when completions have stayed out for a while.
+/// Polling events costs a system call, polling completions does not: poll events every 32 rounds without a completion.
 constexpr std::uint32_t kRoundsPerLook = 32;
-/// And while they never stay out: others want to connect meanwhile, or have gone.
+/// Poll events also every 1024 rounds with completions: peers may connect or fail meanwhile.
 constexpr std::uint32_t kBusyRoundsPerLook = 1024;
 
-/// The name of a work request: sends are numbered by their queue pair's user, receives name their buffer.
+/// Marks the wr_id of a receive, whose other bits are the buffer's index.  Sends are numbered by their owner.
 constexpr std::uint64_t kReceive = std::uint64_t{1} << 63;
 
 }  // namespace
@@ -101,8 +101,7 @@ void Module::on_device_event(const ibv_async_event& event) noexcept {
     case IBV_EVENT_PORT_ERR:
       if (event.element.port_num != listener_.id->port_num) break;  // another port of the device
       log::warn("btl.verbs", "device {}: its port is down", device_.name());
-      // It may come back before the device has given up what is in flight.  Where there is another way, there is no
-      // time to lose.
+      // The port may return before the device's retries are exhausted.  Peers that another rail reaches fail over now.
       for (const auto& [peer, endpoint] : living()) {
         if (has_other_way_ && has_other_way_(*endpoint)) endpoint->break_off({Errc::peer_gone, ENETDOWN, what});
       }
@@ -129,7 +128,7 @@ void Module::collect_device_events() noexcept {
   }
 }
 
-/// An event that has come ends what arm() asked for: then progress() has to return more than 0.
+/// Acknowledges completion events.  Each disarms the queue, so it counts as an event of this progress().
 void Module::drain_completion_events() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
@@ -206,7 +205,7 @@ bool Module::arm_wake_up() noexcept {
   epoll_event event{};
   waiting_.set_clock(next_time());
   if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) {
-    quiet_ = 0;  // the next progress() looks at once
+    quiet_ = 0;  // the next progress() polls events at once
     return false;
   }
   if (!pipelined_.idle() && pipelined_.progress() != 0) return false;

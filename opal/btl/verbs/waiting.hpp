@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/waiting.hpp — the one descriptor that a sleeper waits on: the device's completions and events, the
-// connection manager's events, and a clock for what must happen at some time.
+// opal/btl/verbs/waiting.hpp — the one descriptor that a sleeper polls: an epoll descriptor over the device's
+// completion and event channels, the connection manager's event channel, and a timerfd.  Owned by the module.
 #pragma once
 #include <cstdint>
 
@@ -12,9 +12,9 @@ namespace opal::btl::verbs {
 class Waiting {
  public:
   static Result<Waiting> create();
-  /// Watches a descriptor that stays its owner's.
+  /// Watches a borrowed descriptor.  Errors: os.
   Result<void> watch(int fd) noexcept;
-  /// Rings at `at_ns` of now_ns(); 0: never.
+  /// Makes fd() readable at `at_ns` of now_ns(); 0: never.
   void set_clock(std::uint64_t at_ns) noexcept;
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
   void close_in_child() noexcept {

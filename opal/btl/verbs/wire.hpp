@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/wire.hpp — every byte that a peer sees.  Change anything here => bump kWireVersion.
-//   connector: Request, with the connection manager's request (RoCE and InfiniBand leave 56 bytes there).
-//   acceptor: Reply, or Refusal.  Then both, as messages on the queue pair: Frame and what belongs to it; the
-//   connector's first one is `confirm`.  Little endian.
+// opal/btl/verbs/wire.hpp — the wire format.  Each change here requires a new kWireVersion.  Little endian.
+//   1. connector: Request, as private data of the connection manager's request (at most 56 bytes on RoCE, InfiniBand).
+//   2. acceptor: Reply or Refusal, as private data of the connection manager's answer.
+//   3. both: messages on the queue pair, each a Frame and its payload.  The connector's first one is `confirm`.
 #pragma once
 #include <array>
 #include <bit>
@@ -27,7 +27,7 @@ struct Address {
   std::uint16_t version;
   std::uint16_t port;  ///< of the connection manager, host byte order
   PeerId id;
-  Nonce token;                      ///< random: with the job's secret it opens connections
+  Nonce token;                      ///< random; input of connection_key()
   std::array<std::uint8_t, 16> ip;  ///< IPv6, or IPv4 mapped; network byte order
 };
 static_assert(sizeof(Address) == 56 && std::has_unique_object_representations_v<Address>, "wire layout v2");
@@ -37,14 +37,14 @@ enum class Purpose : std::uint8_t {
   one_sided = 2,  ///< the connector's puts, gets and atomics; proven with the session's key
 };
 
-/// As much of a proof as the connection manager's request has room for.
+/// A proof cut to the size for which Request has room.
 using ShortProof = std::array<std::byte, 16>;
 
 struct Request {
   std::uint8_t version;
   Purpose purpose;
-  std::uint16_t window;    ///< messages that the acceptor may have in flight to the connector, to begin with
-  std::uint32_t max_send;  ///< must be the acceptor's own
+  std::uint16_t window;    ///< messages that the acceptor may have in flight to the connector initially
+  std::uint32_t max_send;  ///< btl_verbs_max_send; must be equal to the acceptor's
   PeerId from;
   Nonce nonce;
   ShortProof proof;  ///< see handshake.hpp
@@ -52,7 +52,7 @@ struct Request {
 static_assert(sizeof(Request) == 56 && std::has_unique_object_representations_v<Request>, "wire layout v2");
 
 struct Reply {
-  std::uint32_t window;  ///< messages that the connector may have in flight to the acceptor, to begin with
+  std::uint32_t window;  ///< messages that the connector may have in flight to the acceptor initially
   std::uint32_t reserved;
   Nonce nonce;
   Proof proof;
@@ -60,11 +60,11 @@ struct Reply {
 static_assert(sizeof(Reply) == 56 && std::has_unique_object_representations_v<Reply>, "wire layout v2");
 
 enum class Reason : std::uint32_t {
-  unauthenticated = 1,  ///< the proof is wrong, or not even there
-  crossing,             ///< both sides connect at once, and the other connection stays
-  busy,                 ///< come again: the end of an older connection has not been seen yet
-  different,            ///< btl_verbs_max_send differs, or the version
-  full,                 ///< no buffers for another peer
+  unauthenticated = 1,  ///< the proof is wrong or missing
+  crossing,             ///< both sides connect at once, and the acceptor's own connection remains
+  busy,                 ///< the acceptor has not seen the end of an older connection: retry later
+  different,            ///< btl_verbs_max_send or the version differs
+  full,                 ///< the acceptor has no buffers for another peer
 };
 struct Refusal {
   std::uint32_t magic;
@@ -73,36 +73,36 @@ struct Refusal {
 static_assert(sizeof(Refusal) == 8 && std::has_unique_object_representations_v<Refusal>, "wire layout v2");
 
 enum class Kind : std::uint16_t {
-  message = 1,  ///< with a tag; the only one that uses a credit
-  credits,      ///< nothing but Frame::credits
-  confirm,      ///< the connector's Confirm
-  goodbye,      ///< the sender has disconnected; nothing follows
-  more,         ///< the sender could use a larger window
-  grant,        ///< the window grows by Frame::credits, which are new ones
+  message = 1,  ///< an active message; the only kind that uses a credit
+  credits,      ///< only returns Frame::credits
+  confirm,      ///< payload: Confirm
+  goodbye,      ///< the last message: the sender has disconnected
+  more,         ///< the sender requests a larger window
+  grant,        ///< the window grows by Frame::credits; these are additional credits, not returned ones
 };
 
 /// The connector's first message.
 struct Confirm {
   Address address;  ///< of the connector's module
-  Proof proof;      ///< over it and both nonces
+  Proof proof;      ///< covers address and both nonces
 };
 static_assert(sizeof(Confirm) == 88 && std::has_unique_object_representations_v<Confirm>, "wire layout v2");
 
 /// A memory handle.
 struct Handle {
-  std::uint32_t key;    ///< the device's; 0 when it does not know the memory
+  std::uint32_t key;    ///< rkey; 0 without kHasKey
   std::uint32_t flags;  ///< kHasKey, kAtomics
   SoftwareHandle software;
 };
 inline constexpr std::uint32_t kHasKey = 1;
-inline constexpr std::uint32_t kAtomics = 2;  ///< by the device, of 64 bits: add and compare_swap
+inline constexpr std::uint32_t kAtomics = 2;  ///< the device does 64-bit add and compare_swap
 static_assert(sizeof(Handle) == 40 && std::has_unique_object_representations_v<Handle>, "wire layout v2");
 
 /// Before each payload.
 struct Frame {
   Tag tag;
   Kind kind;
-  std::uint32_t credits;  ///< messages taken since the last frame
+  std::uint32_t credits;  ///< returned credits: messages that the sender has taken since its last frame
 };
 static_assert(sizeof(Frame) == 8 && std::has_unique_object_representations_v<Frame>, "wire layout v2");
 

@@ -68,7 +68,7 @@ Copier::Copier(const Config& config, std::chrono::milliseconds timeout) noexcept
     : most_streams_(config.copy_streams), most_events_(config.copy_events), timeout_(timeout) {}
 
 Copier::~Copier() {
-  ending_ = true;  // what is called may not start anything any more
+  ending_ = true;  // copy() fails from here on
   wait_for([this] { return pending_ != 0; });
   for_each_stream([this](Context&, Stream& stream) { give_up(stream, [](std::uint64_t) { return true; }); });
   for_each_stream([](Context& context, Stream& stream) {
@@ -172,7 +172,7 @@ std::size_t Copier::progress() noexcept {
   return reported;
 }
 
-/// By number: what is called may start copies, and these may add contexts and streams.
+/// Iterates by index: a callback may start copies, which may add contexts and streams.
 template <class Function>
 void Copier::for_each_stream(Function function) noexcept {
   for (std::size_t i = 0; i < contexts_.size(); ++i) {
@@ -220,7 +220,7 @@ void Copier::wait_for(Pending pending) noexcept {
   } while (pending() && !deadline.expired());
 }
 
-/// Their events, which cannot be used again, stay in their places: what is behind them ends after them.
+/// The events of timed-out copies stay in the ring, since later copies of the stream end after them.
 template <class Mine>
 void Copier::give_up(Stream& stream, Mine mine) noexcept {
   std::size_t given_up = 0;
@@ -249,7 +249,7 @@ void Copier::finish(std::span<const std::uint64_t> queues) noexcept {
   for_each_stream([&](Context&, Stream& stream) { give_up(stream, mine); });
 }
 
-/// Those that were replaced, and in which nothing is left: the device has come back.
+/// Destroys replaced streams whose copies have all ended, since the device works again.
 void Copier::drop_drained_streams() noexcept {
   for (const auto& context : contexts_) {
     std::erase_if(context->hanging, [&](const auto& stream) {
@@ -260,7 +260,7 @@ void Copier::drop_drained_streams() noexcept {
   }
 }
 
-/// Contexts that the program destroyed: their streams and events went with them.
+/// Drops contexts that the program destroyed, which has destroyed their streams and events.
 void Copier::drop_dead_contexts() noexcept {
   std::erase_if(contexts_, [this](const auto& context) {
     if (!context->dead || !context->empty()) return false;

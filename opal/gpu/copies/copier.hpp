@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/copies/copier.hpp — asynchronous copies from and to device memory, and what is called when each is done.
-// Streams are made in the caller's contexts when first needed and used again; events come from a pool with a bound.
-// Copies with the same `queue` are done, and reported, in the order in which they were started; others overlap.
-// They do not wait for the program's own streams: a buffer is ready when it is passed, and export_memory() or
-// make_synchronous() makes that true for the driver's synchronous functions.
+// opal/gpu/copies/copier.hpp — asynchronous copies from and to device memory, each with a callback at its end.
+// Streams are made in the caller's contexts on demand and reused; the number of events is bounded.
+// Copies with the same `queue` end, and are reported, in the order in which they were started; others overlap.
+// Copies do not wait for the program's streams: the data of a buffer must be complete when it is passed.
+// export_memory() and make_synchronous() ensure that after the driver's synchronous functions.
 // Owns: streams and events.  Threads: externally synchronised, like the transport that owns it.
 #pragma once
 #include <chrono>
@@ -22,35 +22,37 @@ namespace opal::gpu {
 
 class OPAL_EXPORT Copier {
  public:
-  /// What is called by progress(), once for each copy that was started.  It may start copies, but not wait.
+  /// The callback of a copy: progress(), finish() or the destructor calls it exactly once per started copy.  It may
+  /// call copy(), but not block and not call finish().
   struct Done {
     void (*call)(void* user, const Result<void>& result) noexcept;
     void* user;
   };
 
-  /// The longest wait for a copy before the device counts as hanging.
+  /// The time after which a copy that has not ended is reported as timed_out.
   static constexpr std::chrono::milliseconds kTimeout{30'000};
 
   explicit Copier(const Config& config, std::chrono::milliseconds timeout = kTimeout) noexcept;
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
-  /// Ends the copies in flight as finish() does; what is called can start none any more (canceled).
+  /// Ends the copies in flight as finish() does; a copy() in a callback fails with canceled.
   ~Copier();
 
-  /// Starts a copy in `context` between any two kinds of memory that it can reach.  Neither buffer may be touched,
-  /// freed or unmapped before `done`.  Errors, after which `done` is not called: busy (all events are in use:
-  /// progress()), invalid_argument (context or address), what the driver says; timed_out: the copy is in flight and
-  /// nothing will tell of its end, so its buffers are the device's for good, as finish() says.
+  /// Starts a copy in `context` between any two kinds of memory that it can access.  The caller does not touch, free or
+  /// unmap either buffer before `done`.
+  /// Errors, after which `done` is not called: busy (all events are in use: call progress()), invalid_argument (context
+  /// or address), those of the driver; timed_out: the copy is in flight but its end cannot be detected, so its buffers
+  /// are lost, see finish().
   Result<void> copy(ContextHandle context, std::uint64_t queue, void* to, const void* from, std::size_t size,
                     Done done) noexcept;
 
-  /// Reports what is done; returns how many.  Looks at the oldest copy of each stream that is in use, not at all.
+  /// Calls the callbacks of ended copies; returns their number.  Cost: queries the oldest copies of each stream in use.
   std::size_t progress() noexcept;
 
-  /// Waits until the copies of these queues are done, and reports them: for at most its timeout.  What is not then
-  /// is reported as timed_out: a copy cannot be called back, so its buffers are the device's for good, and may not be
-  /// unmapped or used for anything else.  Copies of other queues go on, as far as the device does; new ones do not
-  /// queue up behind what hangs.  Not from within what is called.
+  /// Waits, at most for the Copier's timeout, until the copies of these queues have ended, and calls their callbacks.
+  /// Copies that have not ended then are reported as timed_out.  A copy cannot be canceled: the buffers of such a copy
+  /// are lost, that is, the caller never unmaps or reuses them, since the device may still access them.
+  /// Copies of other queues continue; new ones do not use the streams of hanging copies.  Requires: not in a callback.
   void finish(std::span<const std::uint64_t> queues) noexcept;
 
   /// Copies in flight.
@@ -67,7 +69,7 @@ class OPAL_EXPORT Copier {
   void drop_dead_contexts() noexcept;
   template <class Pending>
   void wait_for(Pending pending) noexcept;
-  /// Those that `mine(queue)` names.
+  /// Reports the copies of queues for which `mine(queue)` is true as timed_out.
   template <class Mine>
   void give_up(Stream& stream, Mine mine) noexcept;
   template <class Function>
@@ -78,13 +80,13 @@ class OPAL_EXPORT Copier {
   const std::chrono::milliseconds timeout_;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::size_t pending_ = 0;
-  std::size_t events_ = 0;  // that exist
-  bool ending_ = false;     // within the destructor
-  bool reporting_ = false;  // within progress()
+  std::size_t events_ = 0;  // events that exist, in use or idle
+  bool ending_ = false;     // inside the destructor
+  bool reporting_ = false;  // inside progress()
 };
 
-/// copy() (copy.hpp) between memory of which some is not the host's.  Errors: as there; timed_out: it was not done
-/// within `timeout`, or what was given up so before still is not; both ranges are then the device's, as finish() says.
+/// As copy() (copy.hpp), if at least one range is not host memory.  Errors: as there; timed_out: the copy has not ended
+/// within `timeout`, or an earlier timed-out copy has not ended yet; then both ranges are lost, see Copier::finish().
 OPAL_EXPORT Result<void> copy_within(std::chrono::milliseconds timeout, void* to, const void* from,
                                      std::size_t size) noexcept;
 

@@ -16,7 +16,7 @@
 namespace opal::gpu {
 namespace {
 
-/// A stream for copies that are waited for.
+/// A stream for synchronous copies.
 struct Stream {
   ContextHandle context;
   std::uint64_t id;  ///< of the context: its handle may come again
@@ -53,7 +53,7 @@ class Streams {
 };
 
 std::mutex mutex;
-Streams streams;  // never destroyed one by one: they end with their contexts
+Streams streams;  // streams are not destroyed: they end with their contexts
 
 Result<void> copy_by_driver(const Memory& device, void* to, const void* from, std::size_t size,
                             std::chrono::milliseconds timeout) noexcept {

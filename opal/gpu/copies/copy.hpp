@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/copies/copy.hpp — memcpy for any two kinds of memory: done when it returns.
-// Without a driver it is memcpy and a branch.  With one it goes through a stream of our own, one per context, so that
-// it waits for nothing of the program's; for large transfers copier.hpp overlaps.  Threads: everything from any thread.
+// opal/gpu/copies/copy.hpp — a synchronous memcpy for any two kinds of memory.
+// Without a driver it costs a memcpy and a branch.  GPU memory is copied in a stream of the library, one per context,
+// so that the copy does not wait for the program's streams.  Asynchronous copies: copier.hpp.  Threads: any.
 #pragma once
 #include <cstddef>
 
@@ -16,8 +16,9 @@ namespace detail {
 OPAL_EXPORT Result<void> copy_any(void* to, const void* from, std::size_t size) noexcept;
 }  // namespace detail
 
-/// Copies `size` bytes; the ranges do not overlap, unless both are the host's.  Errors, after which the target's bytes
-/// are undefined: not_supported (no context for it), timed_out (Copier::finish()), the driver's.  On the host: none.
+/// Copies `size` bytes.  Ranges that overlap must both be host memory.  Host to host never fails.
+/// Errors, after which the target's bytes are undefined: not_supported (no CUDA context for the memory), timed_out
+/// (both ranges are lost, see Copier::finish()), those of the driver.
 inline Result<void> copy(void* to, const void* from, std::size_t size) noexcept {
   if (active()) [[unlikely]]
     return size == 0 ? Result<void>{} : detail::copy_any(to, from, size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/copies/pinned.hpp — host memory made known to the driver, so that copies from and to it are asynchronous and
-// fast. Memory of our own is registered instead of taken from cuMemHostAlloc: it outlives the context in which that was
-// done. Threads: a resource, one owner at a time.
+// opal/gpu/copies/pinned.hpp — registers host memory with the driver, so that copies from and to it are asynchronous
+// and fast.  Memory of cuMemHostAlloc is not used, since it ends with its context; the caller's memory does not.
+// Threads: one owner at a time.
 #pragma once
 #include <cstddef>
 #include <utility>
@@ -12,11 +12,11 @@
 
 namespace opal::gpu {
 
-/// A registration for all contexts; undone at its end, before which the memory may not be unmapped.
+/// A registration for all contexts.  The destructor ends it; the memory must stay mapped until then.
 class OPAL_EXPORT Pinned {
  public:
-  /// Errors: not_supported (no driver, or the program has no context yet), no_memory (what may be locked is used up),
-  /// invalid_argument (part of it is registered already).
+  /// Errors: not_supported (no driver, or the program has no context yet), no_memory (the limit of locked memory is
+  /// reached), invalid_argument (part of it is registered already).
   static Result<Pinned> make(MutableBytes memory) noexcept;
 
   Pinned() noexcept = default;

@@ -10,7 +10,7 @@ namespace opal::gpu {
 
 StagingMemory::~StagingMemory() {
   if (!lost_) return;
-  keep_for_good(std::move(memory_));  // a device that comes back must not write to whatever would be there
+  keep_for_good(std::move(memory_));  // the device may still write to this memory
   keep_for_good(std::move(pinned_));
 }
 

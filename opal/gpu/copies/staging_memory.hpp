@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/copies/staging_memory.hpp — host memory through which GPU memory is staged: pinned where the driver allows
-// it, and never given back when a copy from or to it did not end. Threads: a resource, one owner at a time; no copy is
-// in flight at its end.
+// opal/gpu/copies/staging_memory.hpp — host memory through which GPU memory is staged, pinned if the driver allows it.
+// The destructor unmaps it, unless a copy from or to it never ended (lose()).  Requires: no other copy is in flight
+// then. Threads: one owner at a time.
 #pragma once
 #include <cstddef>
 
@@ -19,14 +19,14 @@ class OPAL_EXPORT StagingMemory {
   StagingMemory& operator=(const StagingMemory&) = delete;
   ~StagingMemory();
 
-  /// Makes `size` bytes, unless there are some.  That they cannot be pinned is said in the log: slower, not wrong.
-  /// Errors: no_memory.
+  /// Allocates `size` bytes, unless memory exists already.  Logs if the memory cannot be pinned, and uses it
+  /// nevertheless: copies are slower then.  Errors: no_memory.
   Result<void> make(std::size_t size) noexcept;
 
   [[nodiscard]] std::byte* data() const noexcept { return memory_.data(); }
   [[nodiscard]] bool empty() const noexcept { return memory_.size() == 0; }
 
-  /// A copy from or to it was given up (Copier::finish()): it is the device's for the life of the process.
+  /// Keeps the memory mapped until the process ends, since a copy from or to it timed out (Copier::finish()).
   void lose() noexcept { lost_ = true; }
   [[nodiscard]] bool lost() const noexcept { return lost_; }
 

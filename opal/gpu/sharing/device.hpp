@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/sharing/device.hpp — devices by a name that means the same in every process.  Ordinals do not: under
-// different CUDA_VISIBLE_DEVICES the same number is another device.  Threads: everything from any thread.
+// opal/gpu/sharing/device.hpp — ids of devices that are valid in every process.  Ordinals are not: they depend on
+// CUDA_VISIBLE_DEVICES.  Threads: any.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace opal::gpu {
 
-/// The device's UUID; safe to send.
+/// The device's UUID; may be sent to other processes.
 struct DeviceId {
   std::array<std::byte, 16> uuid{};
   friend bool operator==(const DeviceId&, const DeviceId&) = default;
@@ -20,10 +20,10 @@ struct DeviceId {
 /// Errors: not_supported (no driver, or not initialised), invalid_argument (no such ordinal).
 OPAL_EXPORT Result<DeviceId> device_id(int ordinal) noexcept;
 
-/// Its ordinal here; nothing when this process does not see it (CUDA_VISIBLE_DEVICES, another machine).
+/// The device's ordinal in this process; nullopt if this process does not see it (CUDA_VISIBLE_DEVICES, another host).
 OPAL_EXPORT Result<std::optional<int>> ordinal_of(const DeviceId& device) noexcept;
 
-/// Whether contexts on `ordinal` can map memory of `peer`, both ordinals here; of the same device always.
+/// True if contexts on device `ordinal` can map memory of device `peer`, or both are equal; ordinals of this process.
 /// Errors: as device_id().
 OPAL_EXPORT Result<bool> can_access(int ordinal, int peer) noexcept;
 

@@ -42,7 +42,7 @@ Result<Descriptor> export_pooled(const Memory& memory) noexcept {
   return descriptor;
 }
 
-/// The device of a current context may read and write.
+/// Grants the device of the current context read and write access.
 Result<CUmemAccessDesc> access_from_here() noexcept {
   CUdevice device = 0;
   OPAL_TRY(check(driver().context_get_device(&device), "cuCtxGetDevice"));
@@ -57,7 +57,7 @@ Result<std::uintptr_t> map_allocation(CUmemGenericAllocationHandle allocation, s
   OPAL_TRY_ASSIGN(const CUmemAccessDesc access, access_from_here());
   CUdeviceptr address = 0;
   OPAL_TRY(check(driver().reserve_addresses(&address, size, 0, 0, 0), "cuMemAddressReserve"));
-  // The size is the peer's word; the driver knows how large the memory is.
+  // The peer's size is not trusted: the driver checks it against the memory.
   auto done = check(driver().map(address, size, 0, allocation, 0), "cuMemMap");
   if (done) {
     done = check(driver().set_access(address, size, &access, 1), "cuMemSetAccess");
@@ -97,7 +97,7 @@ Result<Descriptor> export_descriptor(const Memory& memory) noexcept {
 
 Result<ImportedMemory> ImportedMemory::take(const MemoryHandle& handle, Descriptor descriptor) noexcept {
   OPAL_TRY(usable());
-  // The driver takes the number in place of a pointer.
+  // The driver takes the descriptor's number in place of a pointer.
   void* const fd = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.file.get()));
   switch (handle.memory_kind()) {
     case MemoryKind::mapped: {
@@ -127,7 +127,7 @@ ImportedMemory& ImportedMemory::operator=(ImportedMemory&& other) noexcept {
 void ImportedMemory::release() noexcept {
   const std::uint64_t imported = std::exchange(imported_, 0);
   if (imported == 0) return;
-  // What is mapped of either stays until it is unmapped.
+  // Mappings of the memory or the pool stay until they are unmapped.
   if (handle_.memory_kind() == MemoryKind::mapped) {
     driver().release_allocation(imported);
   } else {
@@ -142,7 +142,7 @@ Result<std::uintptr_t> ImportedMemory::map(ContextHandle context) const noexcept
 }
 
 void ImportedMemory::unmap(const MemoryHandle& handle, std::uintptr_t address, ContextHandle context) noexcept {
-  const auto current = CurrentContext::enter(context);  // neither kind goes with its context
+  const auto current = CurrentContext::enter(context);  // mappings of both kinds outlive their context
   CUresult result = CUDA_SUCCESS;
   if (handle.memory_kind() == MemoryKind::mapped) {
     result = driver().unmap(address, handle.size);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/sharing/imported_memory.hpp — allocations that go to other processes by descriptor: memory of the
-// virtual-memory functions, and of pools.  The owner makes a descriptor when a peer asks for one and keeps nothing: an
-// open descriptor would keep memory that the program has freed.  The peer turns it into an ImportedMemory, from which
-// it maps. Which allocations can go that way export_memory() says, by the kind in the MemoryHandle (remote_memory.hpp).
-// Owns: the driver's import.  Threads: a resource, one owner at a time; the functions from any thread.
+// opal/gpu/sharing/imported_memory.hpp — allocations that processes share by descriptor: MemoryKind::mapped and pooled.
+// The owner makes a descriptor for each request of a peer and closes it afterwards, since an open descriptor keeps
+// memory that the program has freed.  The peer makes an ImportedMemory of the descriptor and maps that.
+// The kind in the MemoryHandle of export_memory() (remote_memory.hpp) says which allocations are shared so.
+// Owns: the driver's import.  Threads: an ImportedMemory has one owner at a time; free functions from any thread.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -17,17 +17,18 @@
 
 namespace opal::gpu {
 
-/// A descriptor as it goes over a Unix socket, and the bytes that go with it.
+/// A descriptor that is sent over a Unix socket, and the bytes that are sent with it.
 struct Descriptor {
   using Note = std::array<std::byte, 64>;
   Fd file;
   Note note{};  ///< pools: which allocation (cuMemPoolExportPointer); else zero
 };
 
-/// Errors: not_supported (not such memory, or not created to be shared), those of the driver.
+/// Errors: not_supported (another kind, or not created shareable), those of the driver.
 OPAL_EXPORT Result<Descriptor> export_descriptor(const Memory& memory) noexcept;
 
-/// Another process's allocation, or its pool.  Of virtual memory it keeps the memory, mapped or not.
+/// An imported allocation (mapped) or memory pool (pooled) of another process.  An import of the mapped kind keeps the
+/// memory allocated, also while it is not mapped here.
 class OPAL_EXPORT ImportedMemory {
  public:
   /// Errors: invalid_argument (not a descriptor of the driver's), protocol (of a handle without descriptor), those of
@@ -43,9 +44,10 @@ class OPAL_EXPORT ImportedMemory {
 
   [[nodiscard]] const MemoryHandle& handle() const noexcept { return handle_; }
 
-  /// Maps it for the device of `context`; returns where its first byte is here.  Errors: as open_memory().
+  /// Maps it for the device of `context`; returns the address of its first byte.  Errors: as open_memory().
   [[nodiscard]] Result<std::uintptr_t> map(ContextHandle context) const noexcept;
-  /// Undoes one map() of an allocation with this handle; the import may be gone.  No copy may be in flight.
+  /// Undoes one map() of an allocation with this handle.  The ImportedMemory need not exist any more.
+  /// Requires: no copy of it is in flight.
   static void unmap(const MemoryHandle& handle, std::uintptr_t address, ContextHandle context) noexcept;
 
  private:
@@ -55,7 +57,7 @@ class OPAL_EXPORT ImportedMemory {
 
   MemoryHandle handle_;
   Descriptor::Note note_;
-  std::uint64_t imported_;  // the driver's name of the memory or of the pool; 0: moved away
+  std::uint64_t imported_;  // the driver's handle of the memory or of the pool; 0: moved from
 };
 
 }  // namespace opal::gpu

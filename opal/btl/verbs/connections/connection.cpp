@@ -9,7 +9,8 @@
 namespace opal::btl::verbs {
 namespace {
 
-/// Receives find a buffer by the credits; this only bridges a buffer's way back into the queue.
+/// Credits ensure that each message finds a receive buffer; these retries cover the time until a buffer is posted
+/// again.
 constexpr std::uint8_t kReceiverNotReadyRetries = 6;
 
 Error manager_error(const char* where) noexcept { return device_error(errno, where); }
@@ -17,7 +18,7 @@ Error manager_error(const char* where) noexcept { return device_error(errno, whe
 }  // namespace
 
 Connection::~Connection() {
-  id_.reset();  // tells the peer
+  id_.reset();  // the connection manager notifies the peer
   if (pair_ != nullptr) {
     pair_.reset();
     device_.release(settings_.shape);
@@ -136,7 +137,7 @@ void Connection::on_event(const CmEvent& event) noexcept {
       return owner_->on_connected(event.bytes());
     }
     case RDMA_CM_EVENT_ESTABLISHED:
-      // InfiniBand and RoCE connectors have been connected by the response; iWARP knows no such step.
+      // InfiniBand and RoCE connectors have been connected by the response; iWARP has no such step.
       return owner_->on_connected(event.bytes());
     case RDMA_CM_EVENT_REJECTED: return owner_->on_refused(event.bytes());
     case RDMA_CM_EVENT_ADDR_ERROR:
@@ -150,7 +151,7 @@ void Connection::on_event(const CmEvent& event) noexcept {
       return owner_->on_lost({Errc::peer_gone, ECONNRESET, "verbs: the connection ended without a goodbye"});
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return owner_->on_lost({Errc::peer_gone, ENODEV, "verbs: the device has been removed"});
-    default: return;  // the end of a connection's time of waiting, and the like
+    default: return;  // RDMA_CM_EVENT_TIMEWAIT_EXIT and others without a meaning here
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/connections/connection.hpp — one queue pair on its way from nothing to connected, by the RDMA
-// connection manager. The manager's identifier only finds the way (device, path, GID, packet numbers); the queue pair
-// belongs to the module's own device context, so we move it through its states ourselves.  Everything is asynchronous:
-// events of the manager's channel are handed to on_event(). Owned by what uses it, which is told through Owner from
-// inside on_event() and may destroy it there.
+// opal/btl/verbs/connections/connection.hpp — one queue pair and its connection setup by the RDMA connection manager.
+// The manager's identifier supplies only the addressing (device, path, GID, packet numbers).  The queue pair belongs to
+// the module's own device context, so this class changes its states itself.
+// Asynchronous: the module passes the events of the manager's channel to on_event(), which calls the Owner.
+// The Owner owns the Connection and may destroy it inside such a call.  Threads: as the module.
 #pragma once
 #include <array>
 #include <span>
@@ -13,14 +13,14 @@
 
 namespace opal::btl::verbs {
 
-/// An event of the connection manager, copied, so that it could be acknowledged.
+/// A copy of an event of the connection manager; the original is acknowledged at once.
 struct CmEvent {
   rdma_cm_event_type type{};
   int status = 0;
   rdma_cm_id* id = nullptr;
-  std::array<std::byte, 256> data{};  ///< the peer's
-  std::size_t size = 0;
-  std::uint8_t peer_reads = 0;  ///< read and atomic operations that the peer may have in flight to us
+  std::array<std::byte, 256> data{};  ///< private data from the peer, unchecked
+  std::size_t size = 0;               ///< bytes of data
+  std::uint8_t peer_reads = 0;        ///< read and atomic operations that the peer wants to have in flight to this side
 
   [[nodiscard]] ByteSpan bytes() const noexcept { return ByteSpan{data}.first(size); }
 };
@@ -29,16 +29,16 @@ class Connection {
  public:
   class Owner {
    public:
-    /// The queue pair can send.  `reply`: the acceptor's bytes, unchecked; empty at the acceptor.
+    /// The queue pair can send.  `reply`: the acceptor's private data, unchecked; empty at the acceptor.
     virtual void on_connected(ByteSpan reply) noexcept = 0;
-    /// The peer has refused; `refusal`: its bytes, unchecked.
+    /// The peer has refused; `refusal`: its private data, unchecked.
     virtual void on_refused(ByteSpan refusal) noexcept = 0;
-    /// It did not come to a connection, or the peer has ended it.
+    /// The connection setup failed, or the peer has ended the connection.
     virtual void on_lost(const Error& why) noexcept = 0;
-    /// A send request, or several of which it is the last, ended.  `wc.wr_id` is as posted; only that, status and
-    /// vendor_err are valid in a failed one.
+    /// The send request `wc.wr_id` and all unsignalled ones before it ended.  If it failed, only wr_id, status and
+    /// vendor_err are valid.
     virtual void on_sent(const ibv_wc& /*wc*/) noexcept {}
-    /// A message arrived; `bytes` are valid during the call, and the peer's.
+    /// A message arrived; `bytes` are unchecked and valid during the call.
     virtual void on_received(ByteSpan /*bytes*/) noexcept {}
 
    protected:
@@ -47,7 +47,7 @@ class Connection {
 
   struct Settings {
     QueueShape shape;
-    bool remote_access = false;  ///< the peer may read, write and operate on memory over it
+    bool remote_access = false;  ///< the peer may do RDMA reads, writes and atomics over this queue pair
     std::uint8_t retry_count = 0;
     std::uint8_t ack_timeout = 0;
     int timeout_ms = 0;
@@ -59,14 +59,15 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// Starts connecting from `from` to `to` with the request's bytes.  Errors: unreachable, os.
+  /// Starts connecting from `from` to `to`; copies `request`, at most 56 bytes of private data.
+  /// Errors: unreachable, os.
   Result<void> dial(rdma_event_channel& channel, SocketAddress from, const SocketAddress& to, ByteSpan request);
-  /// Takes a request that arrived; on success the queue pair can receive, and soon send.  Errors: limit_reached, os;
-  /// the identifier is given back unanswered then.
+  /// Accepts a request that arrived.  On success it takes `id`, the queue pair can receive, and on_connected() follows.
+  /// Errors: limit_reached, os; then `id` stays with the caller, unanswered.
   Result<void> accept(CmId& id, std::uint8_t peer_reads, ByteSpan reply);
 
   void on_event(const CmEvent& event) noexcept;
-  /// From now on `owner` is told.
+  /// Replaces the Owner whose functions are called.
   void hand_over(Owner& owner) noexcept { owner_ = &owner; }
 
   [[nodiscard]] ibv_qp* pair() const noexcept { return pair_.get(); }
@@ -74,7 +75,7 @@ class Connection {
   /// The path's MTU, bytes; 0 before there is one.
   [[nodiscard]] unsigned mtu() const noexcept;
 
-  /// Nothing gets through any more, in either direction: what is posted comes back flushed.
+  /// Ends all traffic in both directions: posted requests complete with IBV_WC_WR_FLUSH_ERR.
   void stop() noexcept;
 
  private:
@@ -88,7 +89,7 @@ class Connection {
   Settings settings_;
   Owner* owner_;
   QueuePair pair_;
-  CmId id_;  // before the queue pair goes
+  CmId id_;  // destroyed before pair_
   std::array<std::byte, 56> request_{};
   std::size_t request_size_ = 0;
 };

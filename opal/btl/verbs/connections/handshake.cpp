@@ -21,7 +21,7 @@ Proof proof_of(const Secret& key, const wire::Request& request, const wire::Repl
   return key.prove("verbs reply", {bytes_of(request), bytes_of(reply).first(offsetof(wire::Reply, proof))});
 }
 
-/// A ShortProof as something that same() compares.
+/// Converts a ShortProof for same().
 Proof widened(const wire::ShortProof& proof) noexcept {
   Proof wide{};
   std::copy(proof.begin(), proof.end(), wide.begin());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/buffers.hpp — the buffers of messages, registered with the device in slabs that are made as
-// peers come and need them. They stay until the module's end: a peer that comes later uses what one that left has
-// freed.
+// opal/btl/verbs/device/buffers.hpp — a pool of message buffers, registered with the device in slabs.
+// The module calls grow() when peers need more buffers.  The memory is freed with the pool; free buffers are reused.
+// Owned by the module.  Threads: as the module; total() from any.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -15,21 +15,22 @@ namespace opal::btl::verbs {
 
 struct Buffer {
   std::byte* data;
-  std::uint32_t key;    ///< lkey
-  std::uint32_t index;  ///< in its pool
+  std::uint32_t key;    ///< lkey of its memory region
+  std::uint32_t index;  ///< for BufferPool::at()
 };
 
 class BufferPool {
  public:
+  /// `size`: bytes of each buffer.
   explicit BufferPool(std::size_t size) noexcept : size_(size) {}
   ~BufferPool() { total_ -= buffers_.size() * stride(); }
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  /// Makes `count` more buffers.  Errors: no_memory, limit_reached (no more memory may be pinned), os.
+  /// Adds `count` buffers.  Errors: no_memory, limit_reached (no more memory can be pinned), os.
   Result<void> grow(const Device& device, std::uint32_t count);
 
-  /// Bytes that all pools of this process have registered: they share one limit.
+  /// Bytes that all pools of this process have registered; Config::message_memory limits the sum.
   [[nodiscard]] static std::uint64_t total() noexcept { return total_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(buffers_.size()); }
@@ -37,19 +38,19 @@ class BufferPool {
   [[nodiscard]] std::size_t stride() const noexcept { return align_up(size_, kCacheLine); }
   [[nodiscard]] Buffer& at(std::uint32_t index) noexcept { return buffers_[index]; }
 
-  /// A free buffer, or null.  Last in, first out: a program that uses few touches few.
+  /// A free buffer, or null.  Last in, first out, so that few buffers in use touch few cache lines.
   Buffer* take() noexcept {
     if (free_.empty()) return nullptr;
     Buffer* buffer = free_.back();
     free_.pop_back();
     return buffer;
   }
-  void give_back(Buffer& buffer) noexcept { free_.push_back(&buffer); }  // its room is there since grow()
+  void give_back(Buffer& buffer) noexcept { free_.push_back(&buffer); }  // grow() has reserved the capacity
 
  private:
   struct Slab {
     Mapping memory;
-    MemoryRegion region;  // before the memory goes
+    MemoryRegion region;  // destroyed before the memory
   };
   static inline std::atomic<std::uint64_t> total_{0};
   std::size_t size_;

@@ -11,8 +11,8 @@ namespace opal::btl::verbs {
 namespace {
 
 constexpr int kFirstCompletions = 1024;
-constexpr int kFixedCompletions = 32 * 1024;  // of a queue that cannot grow
-constexpr std::uint32_t kLeastInlined = 32;   // bytes worth asking a device for
+constexpr int kFixedCompletions = 32 * 1024;  // size of a completion queue that cannot be resized
+constexpr std::uint32_t kLeastInlined = 32;   // bytes; smaller inline sends are not worth requesting
 
 Result<DeviceContext> open_context(std::string_view name) {
   int count = 0;
@@ -95,7 +95,7 @@ Result<QueuePair> Device::make_queue_pair(QueueShape& shape) {
   attributes.cap.max_send_sge = 3;  // frame, header, payload
   attributes.cap.max_inline_data = shape.inlined;
   QueuePair pair{ibv_create_qp(domain(), &attributes)};
-  while (pair == nullptr && shape.inlined != 0) {  // some devices refuse instead of offering what they can
+  while (pair == nullptr && shape.inlined != 0) {  // some devices refuse instead of reducing the size
     shape.inlined = shape.inlined > kLeastInlined ? shape.inlined / 2 : 0;
     attributes.cap.max_inline_data = shape.inlined;
     pair.reset(ibv_create_qp(domain(), &attributes));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/device.hpp — one RDMA device as a module uses it: everything that its queue pairs share.
-// One completion queue and one shared receive queue serve all peers.  The completion queue grows with the queue pairs,
-// so that it never overflows; that of a device whose queues do not grow (siw) is large from the beginning.
+// opal/btl/verbs/device/device.hpp — one open RDMA device of a module and the objects that its queue pairs share: one
+// completion queue and one shared receive queue for all peers.
+// The completion queue is resized with the number of queue pairs, so that it never overflows; a device that cannot
+// resize it (siw) gets a large one at the beginning.  Owned by the module.  Threads: as the module.
 #pragma once
 #include <string>
 
@@ -13,8 +14,8 @@ namespace opal::btl::verbs {
 
 /// The send side of a queue pair.
 struct QueueShape {
-  std::uint32_t sends = 0;    ///< work requests
-  std::uint32_t inlined = 0;  ///< bytes, at most
+  std::uint32_t sends = 0;    ///< most work requests in flight
+  std::uint32_t inlined = 0;  ///< most bytes of an inline send
 };
 
 class Device {
@@ -29,26 +30,26 @@ class Device {
   [[nodiscard]] const ibv_device_attr& attributes() const noexcept { return attributes_; }
   [[nodiscard]] std::uint32_t receive_limit() const noexcept { return receive_limit_; }
   [[nodiscard]] std::string name() const { return ibv_get_device_name(context_->device); }
-  /// iWARP: a write is complete at its origin before it is at the target, and there are no atomics.
+  /// iWARP: a write may complete at its initiator before it is visible at the target, and there are no atomics.
   [[nodiscard]] bool iwarp() const noexcept { return context_->device->transport_type == IBV_TRANSPORT_IWARP; }
 
-  /// This process is a forked child of the one that opened it: whatever it posted would be its parent's.
+  /// True in a forked child of the process that opened the device: the queues are the parent's.
   [[nodiscard]] bool inherited() const noexcept { return context_.get_deleter().owner != ::getpid(); }
 
-  /// In a forked child: of the device nothing is used any more; objects made of it are the parent's.
+  /// In a forked child: closes the child's copy of the device context.  The other objects stay the parent's.
   void close_in_child() noexcept { context_.reset(); }
 
-  /// A reliable connection's queue pair in its first state, with room for its completions.  `shape.inlined` may come
-  /// back smaller.
+  /// Makes a queue pair (IBV_QPT_RC) in state RESET and reserves its completions.  May reduce `shape.inlined`.
+  /// Errors: limit_reached, os.
   Result<QueuePair> make_queue_pair(QueueShape& shape);
-  /// The room of a queue pair that is gone.
+  /// Releases the completions of a queue pair that was destroyed.
   void release(const QueueShape& shape) noexcept { release_completions(shape.sends); }
 
-  /// Room for `count` more receives' completions.
+  /// Makes room in the completion queue for `count` more work requests.  Errors: limit_reached, os.
   Result<void> reserve_completions(std::uint32_t count);
   void release_completions(std::uint32_t count) noexcept { promised_ -= count; }
 
-  /// Hands a buffer to the shared receive queue.  Errors: os.
+  /// Posts a buffer to the shared receive queue; `id` becomes the wr_id, `key` is the lkey.  Errors: os.
   Result<void> post_receive(std::uint64_t id, std::byte* buffer, std::uint32_t size, std::uint32_t key) noexcept;
 
  private:
@@ -62,7 +63,7 @@ class Device {
   CompletionQueue completions_;
   SharedReceiveQueue receives_;
   std::uint32_t receive_limit_ = 0;
-  std::uint32_t promised_ = 0;  // completions that may be there at once
+  std::uint32_t promised_ = 0;  // completions reserved; the completion queue has at least this size
 };
 
 }  // namespace opal::btl::verbs

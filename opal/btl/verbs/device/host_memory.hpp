@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/host_memory.hpp — how much memory this process may come to use, which bounds what it may pin:
-// pinned pages are not reclaimed, and a control group at its limit ends processes instead of refusing a registration.
+// opal/btl/verbs/device/host_memory.hpp — the memory limits of this process, which bound what it pins: the kernel does
+// not reclaim pinned pages, and a control group at its limit kills processes instead of refusing a registration.
+// Threads: any.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,13 +10,13 @@
 
 namespace opal::btl::verbs {
 
-/// Bytes: the host's memory, or the least limit (memory.max) of this process's control group (version 2) and those
-/// above it.  `membership` and `mount` are where the kernel tells.
+/// Bytes: the smaller of the host's memory and the memory.max limits of this process's control group (version 2) and
+/// its ancestors.  `membership`, `mount`: the files of the kernel; tests pass others.
 OPAL_EXPORT std::uint64_t usable_memory(const std::string& membership = "/proc/self/cgroup",
                                         const std::string& mount = "/sys/fs/cgroup");
 
-/// Bytes that this process may lock (RLIMIT_MEMLOCK); UINT64_MAX: any number.  The right to lock as much as one likes
-/// (CAP_IPC_LOCK) counts where `heeds_right`: a driver may not ask for it.
+/// Bytes that this process may lock (RLIMIT_MEMLOCK); UINT64_MAX: no limit.  `heeds_right`: the driver grants processes
+/// with CAP_IPC_LOCK any amount; not all drivers do.
 OPAL_EXPORT std::uint64_t lockable_memory(bool heeds_right) noexcept;
 
 }  // namespace opal::btl::verbs

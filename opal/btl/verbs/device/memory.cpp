@@ -23,7 +23,7 @@ MemoryHandle software_part(const wire::Handle& handle) noexcept {
 }
 
 Result<MemoryRegion> Memory::pin(void* base, std::uint64_t size, int access, bool& writable) const noexcept {
-  // Writable memory is registered so, whatever it is for: the next user may be a get.
+  // Writable memory is registered for writing in any case, since the next use may be a get.
   MemoryRegion region{ibv_reg_mr(device_.domain(), base, size, access | IBV_ACCESS_LOCAL_WRITE)};
   writable = region != nullptr;
   if (region == nullptr && errno == EFAULT && (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) == 0) {
@@ -100,7 +100,7 @@ void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noe
 void Memory::revoke(std::uint32_t slot) noexcept {
   if (slot >= entries_.size()) return;
   Entry& entry = entries_[slot];
-  // The slot may have a new registration by now.
+  // The slot may hold a new registration already.
   if (entry.region == nullptr || table_.view().find(slot, entry.generation)) return;
   entry.stale = true;
   if (entry.users == 0) unpin(entry);

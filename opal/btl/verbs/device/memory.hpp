@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/memory.hpp — memory that is known to the device, and to the Context's table of registrations.
-// A handle carries both: the key with which the device lets peers in, and the table's handle, with which a peer asks us
-// where the device cannot (atomics that it lacks, memory too large to pin).  The device checks bounds and rights of
-// what comes with a key; the initiator looks at the handle's claims first, so that an honest mistake costs no
-// connection. Memory that was unmapped leaves the device with the module's next progress(), or, if operations of our
-// own are in flight on it, with the last of these; until then a peer with the old handle reaches the old pages.
-// Owned by its module; threads as that, but for invalidate().
+// opal/btl/verbs/device/memory.hpp — memory that is registered with the device and in the Context's registration table.
+// A handle carries both: the device's rkey, and the table's handle for accesses by messages (emulation), which serve
+// what the device cannot do: atomics that it lacks, memory too large to pin.
+// The device checks bounds and rights of accesses with an rkey.  The initiator checks the handle's bounds and rights
+// first, since a refusal by the device breaks the connection.
+// Unmapped memory is deregistered in the module's next progress(), or when the last local operation on it ends; until
+// then a peer with the old handle accesses the old pages.
+// Owned by its module.  Threads: as the module; invalidate() and invalidate_part() from any.
 #pragma once
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@ namespace opal::btl::verbs {
 
 class Memory {
  public:
-  /// Local memory as the device knows it, which it goes on doing while this is held.  Empty: it does not.
+  /// The lkey of registered local memory; the registration stays while this object holds it.  Empty: not registered.
   class LocalKey {
    public:
     LocalKey() noexcept = default;
@@ -63,40 +64,42 @@ class Memory {
 
   [[nodiscard]] const OnDemand& on_demand() const noexcept { return on_demand_; }
 
-  /// Memory larger than the limit of all gets a handle without a key: peers reach it with our help.
-  /// Errors: invalid_argument (the range wraps, or nothing is mapped there), limit_reached (room can be made), os.
+  /// Registers memory.  A range larger than pin_limit without on-demand paging gets no rkey: peers access it by
+  /// messages. Errors: invalid_argument (the range wraps, or is not mapped), limit_reached (deregister something), os.
   Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights);
   Result<void> remove(const MemoryHandle& handle);
-  /// Inside an event, from any thread.
+  /// Marks a registration stale; may be called inside a memory event, from any thread.
   void invalidate(const MemoryHandle& handle) noexcept;
-  /// The same for a part: messages do not reach it any more; the device's key goes on with the old pages.
+  /// The same for a part: accesses by messages are refused there; accesses with the rkey still reach the old pages.
   void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept;
+  /// True if revoke_stale() has work.
   [[nodiscard]] bool some_stale() const noexcept { return stale_.any(); }
-  /// Takes from the device what was invalidated: from here on peers are refused.
+  /// Deregisters stale registrations without users; the device refuses peers from then on.
   void revoke_stale() noexcept;
 
-  /// How the device knows [address, +size), if `handle` is a live one of this module and covers it; else empty.
-  /// `writing`: the device will write there.
+  /// The lkey for [address, +size) if `handle` is a live handle of this module that covers it; else empty.
+  /// `writing`: the device will write there, so the registration must be writable.
   [[nodiscard]] LocalKey find(const MemoryHandle& handle, const void* address, std::uint64_t size,
                               bool writing) noexcept;
 
-  /// Registers a range for one transfer of our own, read-only memory only for reading.
+  /// Registers a range for one local transfer.  Sets `writable` to false for read-only memory, which is registered for
+  /// reading only.
   Result<MemoryRegion> pin(void* base, std::uint64_t size, int access, bool& writable) const noexcept;
 
  private:
   struct Entry {
     std::uint64_t generation = 0;
     MemoryRegion region;
-    std::uint64_t pinned = 0;  // bytes
-    std::uint32_t users = 0;   // LocalKeys
-    bool writable = false;
-    bool stale = false;
+    std::uint64_t pinned = 0;  // bytes that count against pin_limit_
+    std::uint32_t users = 0;   // LocalKeys that hold it
+    bool writable = false;     // by the device
+    bool stale = false;        // revoked when users becomes 0
   };
   void revoke(std::uint32_t slot) noexcept;
   void unpin(Entry& entry) noexcept;
   void give_back(const LocalKey& key) noexcept;
 
-  /// A region that holds nothing; null: the device takes this memory pinned only, or not at all.
+  /// Registers for on-demand paging, without pinning; null: the device cannot do that for this memory.
   [[nodiscard]] MemoryRegion map_on_demand(void* base, std::uint64_t size, int access) const noexcept;
 
   Device& device_;
@@ -104,15 +107,15 @@ class Memory {
   RegistrationTable& table_;
   const std::uint64_t pin_limit_;
   const bool device_atomics_;
-  std::uint64_t pinned_ = 0;
-  std::vector<Entry> entries_;  // by the table's slot
+  std::uint64_t pinned_ = 0;    // bytes, of all entries
+  std::vector<Entry> entries_;  // by slot of table_
   StaleSlots stale_;
 };
 
-/// What a handle claims.  Errors: protocol (not one of this transport).
+/// The fields of a handle, unchecked otherwise.  Errors: protocol (not a handle of this transport).
 Result<wire::Handle> decode_handle(const MemoryHandle& handle) noexcept;
 
-/// The part that the Context's table understands.
+/// The handle of the Context's registration table within `handle`.
 MemoryHandle software_part(const wire::Handle& handle) noexcept;
 
 }  // namespace opal::btl::verbs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/objects.hpp — owners of what libibverbs and librdmacm hand out.  Destroy in the reverse order
-// of making.
+// opal/btl/verbs/device/objects.hpp — owning pointers for objects of libibverbs and librdmacm.  Destroy them in the
+// reverse order of creation.
 #pragma once
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -12,8 +12,8 @@
 
 namespace opal::btl::verbs {
 
-/// A forked child shares the kernel's objects with its parent and leaves them alone; `InChild`: what Destroy closes is
-/// the process's own.
+/// Does nothing in a forked child, which shares the kernel's objects with its parent.  `InChild`: Destroy is called
+/// there too, since it closes only the process's own descriptor.
 template <auto Destroy, bool InChild = false>
 struct Destroyer {
   pid_t owner = ::getpid();
@@ -33,7 +33,7 @@ using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<&ibv_dereg_mr>>;
 using EventChannel = std::unique_ptr<rdma_event_channel, Destroyer<&rdma_destroy_event_channel, true>>;
 using CmId = std::unique_ptr<rdma_cm_id, Destroyer<&rdma_destroy_id>>;
 
-/// What `code` (an errno) of a device means to the caller: whether room may be made, or it is hopeless.
+/// The Error for an errno `code` of a device.  limit_reached: may succeed after resources are released.
 inline Error device_error(int code, const char* where, std::uint64_t detail = 0) noexcept {
   switch (code) {
     case ENOMEM:

@@ -29,7 +29,7 @@ Result<MemoryRegion> register_region(const Device& device, void* base, std::uint
   return region;
 }
 
-/// The way from a port to itself.
+/// The addressing of a connection from a port to itself.
 Result<ibv_ah_attr> way_to_itself(ibv_context* context, std::uint8_t port, const ibv_port_attr& attributes,
                                   const std::array<std::uint8_t, 16>& ip) {
   ibv_ah_attr way{};
@@ -39,7 +39,7 @@ Result<ibv_ah_attr> way_to_itself(ibv_context* context, std::uint8_t port, const
   way.is_global = 1;
   way.grh.hop_limit = 1;
   bool found = false;
-  for (int i = 0; i < std::min(attributes.gid_tbl_len, 256); ++i) {  // version 2 of RoCE stands behind version 1
+  for (int i = 0; i < std::min(attributes.gid_tbl_len, 256); ++i) {  // the RoCE v2 entry follows the v1 entry
     ibv_gid gid{};
     if (ibv_query_gid(context, port, i, &gid) != 0 || !std::equal(ip.begin(), ip.end(), gid.raw)) continue;
     way.grh.dgid = gid;
@@ -80,7 +80,7 @@ class Loopback {
   /// `ip`: the address whose GID is used, as in wire::Address.  Errors: not_supported (no such GID), limit_reached, os.
   static Result<Loopback> open(const Device& device, std::uint8_t port, const std::array<std::uint8_t, 16>& ip);
 
-  /// One write or read of `size` bytes, and its end.  Errors: internal (what the device said), timed_out (after 2 s).
+  /// One write or read of `size` bytes; waits for its end.  Errors: internal (the device's status), timed_out (2 s).
   Result<void> move(ibv_wr_opcode opcode, std::byte* local, std::uint32_t lkey, const std::byte* remote,
                     std::uint32_t rkey, std::uint32_t size) noexcept;
 
@@ -138,7 +138,7 @@ Result<void> Loopback::move(ibv_wr_opcode opcode, std::byte* local, std::uint32_
   return {};
 }
 
-/// Moves bytes between pinned memory and memory that the device reaches on demand, and compares.
+/// Moves bytes between pinned memory and memory registered for on-demand paging, and compares them.
 class Trial {
  public:
   static Result<Trial> open(const Device& device, std::uint8_t port, const std::array<std::uint8_t, 16>& ip) {
@@ -151,7 +151,8 @@ class Trial {
 
   [[nodiscard]] std::byte* memory() const noexcept { return memory_.data(); }
 
-  /// `as_remote`: `region` also is the side that takes no part.  Errors: a device's refusal, protocol (wrong bytes).
+  /// `as_remote`: tests `region` as the target of puts and gets, too.  Errors: those of the device, protocol (wrong
+  /// bytes).
   Result<void> run(const ibv_mr& region, bool as_remote) noexcept {
     for (const bool replaced : {false, true}) {
       for (const std::size_t offset : kOffsets) {
@@ -172,7 +173,7 @@ class Trial {
   Trial(Mapping pinned, Mapping memory, MemoryRegion pin, Loopback loopback) noexcept
       : pinned_(std::move(pinned)), memory_(std::move(memory)), pin_(std::move(pin)), loopback_(std::move(loopback)) {}
 
-  /// Other pages at the same addresses: a region that is pinned in truth goes on with the old ones.
+  /// Maps other pages at the same addresses: a region that is in fact pinned still accesses the old pages.
   Result<void> replace() noexcept {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     if (::mmap(memory_.data(), kArea, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
@@ -197,7 +198,7 @@ class Trial {
   Mapping pinned_;
   Mapping memory_;
   MemoryRegion pin_;
-  Loopback loopback_;  // ends before the memory that it works on
+  Loopback loopback_;  // destroyed before the memory that it accesses
   unsigned seed_ = 0;
   std::uint64_t wrong_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/on_demand.hpp — whether a device reaches memory on demand, through the page tables, instead of
-// having it pinned.  A device that offers that may move wrong bytes all the same (rxe of Linux 7.3 does), so it is
-// tried out first, on two queue pairs of its own.
+// opal/btl/verbs/device/on_demand.hpp — decides whether on-demand paging is used for a device instead of pinning.
+// A device that offers it may move wrong bytes (rxe of Linux 7.3 does), so a trial on two separate queue pairs tests
+// it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace opal::btl::verbs {
 
 struct OnDemand {
-  bool regions = false;     ///< registered memory is not pinned
-  MemoryRegion everything;  ///< all that this process has mapped, for its own puts and gets; null: register it
+  bool regions = false;     ///< memory is registered without being pinned
+  MemoryRegion everything;  ///< the whole address space, for local buffers of puts and gets; null: register each buffer
 };
 
-/// `wanted`: Config::on_demand; `port`, `ip`: of the module, the address whose GID is used.  Says in one line of the
-/// log why a device that offers it is used without, or why one that was to be used with it is not.
+/// `wanted`: Config::on_demand.  `port`, `ip`: of the module; the trial uses the GID of `ip`.  Logs why on-demand
+/// paging is not used, if the device offers it or `wanted` is "yes".
 OnDemand find_on_demand(const Device& device, std::string_view wanted, std::uint8_t port,
                         const std::array<std::uint8_t, 16>& ip);
 
