@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/options/options.hpp — the launcher's command line as a value.  Values and pure functions; only store_with()
-// and check_settings() read the environment and the configuration files.
+// runtime/options/options.hpp — the launcher's command line as a value.  What it leaves open is taken from the
+// environment and the configuration files.
 #pragma once
 #include <sys/types.h>
 
