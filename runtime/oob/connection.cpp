@@ -32,7 +32,7 @@ Result<void> Connection::on_note(opal::am::Endpoint& from, Topic topic, ByteSpan
   if (!opal::read_object(content, note)) return Error{Errc::protocol, 0, "oob: note too short", content.size()};
   switch (topic) {
     case Topic::want:
-      // Both sides have connected at the same time, and both send want: the want from the higher PeerId is answered.
+      // Both sides have connected at the same time, and both send want: only that of the lower PeerId is answered.
       if (role_ == Role::asks && first_.context().id() < first_.peer()) return {};
       if (note.generation <= generation_ && role_ == Role::offers) {
         return Error{Errc::protocol, 0, "oob: a transport upgrade is wanted again", note.generation};
