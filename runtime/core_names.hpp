@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/core_names.hpp — the names of opal/core that the whole runtime uses unqualified.
+// runtime/core_names.hpp — imports the names of opal/core that the runtime uses unqualified.
 #pragma once
 #include "opal/core/bytes.hpp"
 #include "opal/core/error.hpp"

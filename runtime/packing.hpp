@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/packing.hpp — structs to bytes and back, field by field, for messages between processes of the runtime.
-// An aggregate travels as its members in their order; any other class names them by fields(visitor).
-// Numbers travel as 64 bits, little endian; texts and lists behind their length, which is checked against what is there
-// before anything is allocated; a variant behind the index of its alternative.  Pure functions.
+// runtime/packing.hpp — converts structs to bytes and back, for messages between processes of the runtime.
+//   aggregate           its members in their order, at most 9
+//   other class         the members that its function fields(visitor) passes to the visitor
+//   integer, enum       64 bits, little endian
+//   text, bytes, list   the length, then the elements; unpacking checks the length before it allocates memory
+//   variant             the index of the alternative, then its value
+// Pure functions.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,13 +20,13 @@
 
 namespace runtime {
 
-/// Becomes a member of any type.
+/// Converts to any type: member_count() initializes members with it.
 struct AnyMember {
   template <class T>
   operator T() const;  // NOLINT(google-explicit-constructor): that is its purpose
 };
 
-/// How many members an aggregate has.
+/// The number of members of an aggregate.
 template <class T, class... Members>
 constexpr std::size_t member_count() {
   if constexpr (requires { T{Members{}..., AnyMember{}}; }) {
@@ -118,7 +121,7 @@ class Unpacker {
   void operator()(T&... values) {
     (take(values), ...);
   }
-  /// True when everything was there and nothing is left.
+  /// True when all values could be read and no byte is left.
   [[nodiscard]] bool whole() const noexcept { return good_ && bytes_.empty(); }
 
  private:
@@ -144,7 +147,7 @@ class Unpacker {
     text.assign(reinterpret_cast<const char*>(bytes_.data()), size);
     bytes_ = bytes_.subspan(size);
   }
-  /// Not copied: lasts as long as the bytes that are unpacked.
+  /// Does not copy: `text` is valid as long as the bytes given to the constructor.
   void take(ByteSpan& text) {
     const std::size_t size = length();
     text = bytes_.first(size);
@@ -168,7 +171,7 @@ class Unpacker {
     std::size_t next = 0;
     ((index == next++ ? take(one.template emplace<T>()) : void()), ...);
   }
-  /// A length that what is left can hold; 0 when it cannot.
+  /// Reads a length; 0, and a failure, when fewer bytes are left.
   std::size_t length() {
     std::uint64_t size = 0;
     take(size);

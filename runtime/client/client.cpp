@@ -67,7 +67,7 @@ Value ask(const pmix_proc_t& proc, const char* key) {
   return Value{value};
 }
 
-/// Launchers disagree about integer types, so any will do.
+/// The value as a number.  Accepts any integer type, since launchers use different ones.
 std::optional<std::uint64_t> number(const Value& value) {
   if (!value) return {};
   pmix_status_t status = PMIX_SUCCESS;
@@ -96,7 +96,7 @@ std::vector<unsigned> parse_ranks(std::string_view text, unsigned size) {
   return ranks;
 }
 
-/// Waits a while before a question is asked again, each time longer.
+/// Sleeps before a request is repeated; each sleep is twice as long as the last, up to 20 ms.
 class Pause {
  public:
   void operator()() {
@@ -114,9 +114,9 @@ Result<Client::Bytes> bytes_of_value(const pmix_value_t& value) {
   return Client::Bytes(begin, begin + value.data.bo.size);
 }
 
-/// A PMIx_Get and its answer.  Not every launcher heeds PMIX_TIMEOUT, so the waiting is done here, and the answer may
-/// come without a waiter: libpmix holds one share as the cookie of the call, and reads its arguments until it has
-/// answered.
+/// A PMIx_Get_nb call and its answer.  Some launchers ignore PMIX_TIMEOUT, so ask_once() has its own timeout, and the
+/// answer may come after that.  The cookie of the call is a shared_ptr to this object: libpmix reads the arguments
+/// until it has answered.
 struct Question {
   pmix_proc_t owner;
   std::string key;
@@ -155,7 +155,7 @@ bool is_missing(const Result<Client::Bytes>& answer) {
   return !answer && answer.error().detail == static_cast<std::uint64_t>(-PMIX_ERR_NOT_FOUND);
 }
 
-/// A handler of events.  Not a member of the Client: libpmix may deliver an event after that is gone.
+/// A handler of events.  Not a member of the Client: libpmix may deliver an event after the Client is destroyed.
 template <class Argument>
 class EventHandler {
  public:
@@ -213,7 +213,7 @@ void on_checkpoint_event(std::size_t /*id*/, pmix_status_t /*status*/, const pmi
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
 }
 
-/// Tells the launcher, and does not wait.
+/// Sends a checkpoint message to the launcher; does not wait for the answer.
 void tell_of_checkpoint(const std::string& text) {
   auto infos = std::make_unique<InfoList>();
   infos->add(PMIX_JOB_CTRL_ID, text);

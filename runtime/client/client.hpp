@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/client/client.hpp — a process's view of its job: its rank, and the exchange of small data between ranks.
-// Under any launcher that speaks PMIx (opalrun, srun --mpi=pmix, mpirun) it is a PMIx client; without one the process
-// is rank 0 of 1 and libpmix is never called.  Fetch peers' data lazily: get() of one key from one rank at a time.
-// One Client per process at a time.  Threads: everything is safe from any thread once open() returned, except that
-// finalize() and the destructor must come after all other calls.
+// Under any launcher that speaks PMIx (opalrun, srun --mpi=pmix, mpirun) it is a PMIx client.  Without a launcher the
+// process is a singleton: rank 0 of 1, and libpmix is never called.  Fetch the data of a peer when it is first needed:
+// get() transfers one key of one rank.  One Client per process at a time.  Threads: all functions are safe from any
+// thread, except that finalize() and the destructor must come after all other calls.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -25,11 +25,11 @@ namespace runtime {
 /// The key under which every process publishes the address blob of its active-message Context.
 inline constexpr std::string_view kAddressKey = "opal.am";
 
-/// What opalrun asks of every rank for a checkpoint (docs/design/checkpoint.md).
+/// A request of opalrun to every rank, for a checkpoint (docs/design/checkpoint.md).
 struct CheckpointStep {
   enum class Kind : std::uint8_t { quiesce, checkpoint, resume };
   Kind kind = Kind::resume;
-  std::uint64_t round = 0;  ///< the same from quiesce to resume, and higher than any before
+  std::uint64_t round = 0;  ///< number of the checkpoint: the same from quiesce to resume; grows with each checkpoint
 };
 
 class OPAL_EXPORT Client {
@@ -37,8 +37,8 @@ class OPAL_EXPORT Client {
   using Bytes = std::vector<std::byte>;
   static constexpr std::chrono::seconds kDefaultTimeout{60};
 
-  /// Joins the job, or becomes a singleton when no launcher is there.  Errors: unreachable (the launcher named in the
-  /// environment does not answer), protocol (it does not say how large the job is).
+  /// Joins the job; makes a singleton if PMIX_NAMESPACE is not in the environment.  Errors: unreachable and others of
+  /// PMIx_Init (the launcher does not answer), protocol (it does not report the job's size), a wrong memory variable.
   static opal::Result<std::unique_ptr<Client>> open();
 
   Client(const Client&) = delete;
@@ -49,7 +49,7 @@ class OPAL_EXPORT Client {
   [[nodiscard]] unsigned size() const noexcept;
   [[nodiscard]] bool singleton() const noexcept;
 
-  /// The same for all ranks of the job, and no other job's.
+  /// The name of the job: equal in all its ranks, different from that of every other job.
   [[nodiscard]] const std::string& job_id() const noexcept;
 
   /// Ranks on this host, in ascending order, this one included.
@@ -57,45 +57,53 @@ class OPAL_EXPORT Client {
   [[nodiscard]] bool is_local(unsigned rank) const noexcept;
   [[nodiscard]] unsigned local_size() const noexcept;
 
-  /// Offers `value` under `key` to all ranks from the next commit() on.  Errors: invalid_argument (key too long), ...
+  /// Copies `value`; the next commit() publishes it under `key` to all ranks.  Errors: invalid_argument (key empty or
+  /// longer than PMIX_MAX_KEYLEN), those of PMIx_Put.
   opal::Result<void> put(std::string_view key, opal::ByteSpan value);
+  /// Publishes all values that were put().  Does not wait for other ranks.  Errors: those of PMIx_Commit.
   opal::Result<void> commit();
 
   /// Returns when every rank of the job has called it.  Errors: peer_gone (a rank died), unreachable.
-  /// Under Slurm a death fails the fence at once only at ranks of the same host; abort() there ends the step.  At other
-  /// hosts it fails after PMIxTimeout of mpi.conf (300 s), as does a fence in which the last host is later than that.
+  /// Under Slurm, when a rank dies, the fence fails at once only in ranks of the same host; abort() then ends the step.
+  /// On other hosts the fence fails after PMIxTimeout of mpi.conf (300 s).  It also fails if the last host arrives
+  /// later than that.
   opal::Result<void> fence();
 
-  /// The same, and calls `work` in this thread again and again until then.
+  /// As fence(), but calls `work` repeatedly in the calling thread until all ranks have arrived.
   opal::Result<void> fence_while(const std::function<void()>& work);
 
-  /// The value that `rank` put, as soon as it has committed it.  Errors: timed_out, invalid_argument (no such rank, or
-  /// for a singleton no such key), unreachable.
+  /// Waits at most `timeout` until `rank` has committed `key`; returns a copy of the value.  Errors: timed_out,
+  /// invalid_argument (no such rank; for a singleton also no such key), unreachable.
   opal::Result<Bytes> get(unsigned rank, std::string_view key, std::chrono::seconds timeout = kDefaultTimeout);
-  /// What the ranks of this job prove to each other; for am::Options::secret of every Context that is opened later.
-  /// The file that am_secret_file names, which opalrun does; else random: a singleton's own, or under another launcher
-  /// made by rank 0 and read by all from the job's PMIx namespace.  Once per rank; waits for rank 0's call.
-  /// Errors: those of Secret::read_file, put(), commit() and get().
+  /// Returns the secret of the job, for am::Options::secret of each Context that is opened later.  Sources, in order:
+  ///  - the file that am_secret_file names (opalrun sets this variable);
+  ///  - for a singleton, a random secret;
+  ///  - under another launcher, a random secret that rank 0 publishes: the call waits for that of rank 0.
+  /// Call it once per rank.  Errors: those of am::named_secret_text(), put(), commit() and get().
   opal::Result<opal::Secret> secret(const opal::config::Store& store);
 
-  /// Calls `handler` with each rank of the job that the launcher reports as dead while the job goes on, also with those
-  /// that it reported before.  An empty one ends that, and returns after the last call.  Called by a thread of libpmix:
-  /// it must neither block nor call this Client.  A singleton has no peers.
+  /// Installs `handler`.  It runs for each rank of the job that the launcher reports as dead while the job goes on,
+  /// also for ranks reported before this call.  It runs in a thread of libpmix and must neither block nor call this
+  /// Client.  An empty `handler` removes the previous one; it does not run after this call has returned.  A singleton
+  /// ignores the call.
   void on_death(std::function<void(unsigned rank)> handler);
 
-  /// Takes part in the checkpoints that opalrun --quiesce asks for; an empty handler ends that, and returns after the
-  /// last call.  The handler is called with each step: quiesce (perhaps twice), checkpoint, resume; resume may come at
-  /// any point.  A thread of libpmix calls it: it must neither block nor call this Client.  Each step but resume is to
-  /// be answered.  Under another launcher, and for a singleton, nothing happens.
+  /// Installs `handler` for the steps of a checkpoint (opalrun --quiesce) and announces to opalrun that this rank takes
+  /// part.  The steps are quiesce (usually twice), checkpoint, resume; resume may come at any point.  The caller
+  /// reports each step except resume with answer_checkpoint().  The handler runs in a thread of libpmix and must
+  /// neither block nor call this Client.  An empty `handler` removes the previous one; it does not run after this call
+  /// has returned.  A singleton, and a rank under another launcher, ignore the call.
   void on_checkpoint(std::function<void(const CheckpointStep& step)> handler);
-  /// The step has been done here: after quiesce() Contexts are quiescent, after checkpoint() caches are empty; or
-  /// `problem` says why it cannot be.
+  /// Reports to opalrun that this rank has done `step`: after quiesce its Contexts are quiescent, after checkpoint its
+  /// caches are empty.  A `problem` that is not empty means that the rank cannot do the step, and why.  Does not wait.
   void answer_checkpoint(const CheckpointStep& step, const std::string& problem = {});
 
-  /// Ends the whole job: the launcher reports `text` once and exits with `status`.  Does not return.
+  /// Ends the whole job.  opalrun reports `text` once and exits with the low 8 bits of `status` (1 if they are 0).
+  /// Under another launcher this process prints `text` to stderr.
   [[noreturn]] void abort(int status, std::string_view text) noexcept;
 
-  /// Leaves the job; a rank that ends without it is a failure.  The destructor does it too.  Errors: unreachable.
+  /// Leaves the job.  The launcher counts a rank that ends without this call as failed.  The destructor calls it if the
+  /// user has not.  Errors: unreachable.
   opal::Result<void> finalize();
 
  private:

@@ -15,8 +15,8 @@
 namespace runtime::daemon {
 namespace {
 
-/// What posix_spawn is to do: signals as at a program's start, a process group of its own, so that the terminal's
-/// signals come to the launcher alone; `input` as its stdin.
+/// The attributes for posix_spawn: default signals, `input` as stdin, and a process group of its own, so that the
+/// terminal sends its signals only to the launcher.
 class Setup {
  public:
   explicit Setup(int input) {
@@ -73,7 +73,7 @@ Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector
 void Agent::ended() {
   int status = 0;
   watch_ = {};
-  // A handler that reaps all children may have been faster; that it ended is known all the same.
+  // LocalHost::kill_orphans() may have reaped it before; then waitpid() fails and status stays 0.
   if (::waitpid(pid_, &status, WNOHANG) == 0) return;
   pid_ = 0;
   on_exit_(status);

@@ -87,7 +87,7 @@ bool Hub::place(std::uint32_t host, const Joined& joined) {
   return joined.endpoint == nullptr || oob_.send(*joined.endpoint, topic(kKind<Place>), pack(place));
 }
 
-/// Of daemons further down the first connection ends when they have their places.
+/// A daemon that is no child of the root closes its first connection when it has its place: that is no loss.
 void Hub::on_lost(opal::am::Endpoint& peer, const Error& why) {
   tree_.on_closed(peer);
   const auto entry =
@@ -129,7 +129,7 @@ void Hub::on_message(overlay::Id host, Kind kind, ByteSpan content) {
     case kKind<pmix::PackedEvent>:
       return remote.with<pmix::PackedEvent>(content, [&](const pmix::PackedEvent& m) {
         server_.notify(m);
-        (void)pass_on(m, host);  // as long as it was when it came
+        (void)pass_on(m, host);  // never too long: the tree has just delivered it
       });
     case kKind<Names>:
       return remote.with<Names>(content, [&](const Names& m) {
@@ -147,7 +147,7 @@ void Hub::end(unsigned rank) {
   if (!ended_timer_) ended_timer_ = loop_.after(kEndsGathered, [this] { tell_ended(); });
 }
 
-/// To all daemons, those on the way to others too: each decides what it waits for.
+/// Sends Ended to all daemons, not only to those of the ranks: each member computes absent() for its subtree.
 void Hub::tell_ended() {
   ended_timer_ = {};
   const overlay::IdSet ranks = std::exchange(ended_, {});
@@ -156,7 +156,7 @@ void Hub::tell_ended() {
   tree_.end(ranks);
 }
 
-/// To all hosts but where it comes from and our own.
+/// Sends an event to all hosts except `origin` and the launcher's own.
 Result<void> Hub::pass_on(const pmix::PackedEvent& event, std::uint32_t origin) {
   const std::string message = pack(event);
   for (const auto& [host, remote] : remotes_) {
@@ -165,7 +165,7 @@ Result<void> Hub::pass_on(const pmix::PackedEvent& event, std::uint32_t origin) 
   return {};
 }
 
-/// Brings a question to the host of its rank.
+/// Forwards a modex request to the host of its rank.
 void Hub::ask(const Modex& question) {
   if (question.rank >= tree_.process_map().ranks()) return reply({question.host, question.question, kNotFound, {}, {}});
   const std::uint32_t index = tree_.process_map().host_of(question.rank);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/hub.hpp — the launcher among its daemons: the root of their tree, which lets them join and tells them
-// their places, hands their messages to their hosts, forwards questions for committed data, and keeps the job's names.
-// Host 0 is the launcher's own; its PMIx server uses the hub as its Cluster without any message.
-// Threads: the loop's thread.
+// runtime/daemon/hub.hpp — the launcher's end of the connections to its daemons; the root of their tree.  It
+//  - accepts daemons and sends each its place in the tree,
+//  - passes the messages of a daemon to its RemoteHost,
+//  - forwards requests for the committed data of a rank to the host of the rank,
+//  - forwards events and serves the job's published names.
+// Host 0 is the launcher's own; its PMIx server calls the hub directly, as its Cluster.
+// References passed to the constructor must outlive the hub.  Threads: the loop's thread.
 #pragma once
 #include <map>
 #include <string>
@@ -19,24 +22,25 @@ class Hub final : public pmix::Cluster, private TreeUser {
   Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id,
       const std::vector<pmix::HostRanks>& hosts, unsigned radix, const Timeouts& timeouts);
 
-  /// Makes `host`, not the own one, known; it must outlive the hub.
+  /// Registers `remote` as host number `host` (1 or more).  `remote` must outlive the hub.
   void add(std::size_t host, RemoteHost& remote);
 
-  /// To the daemon of that host, along the tree.  Errors: limit_reached (longer than the tree takes).
+  /// Sends a message to the daemon of `host` along the tree.  Errors: limit_reached (longer than the tree takes).
   Result<void> send(std::size_t host, Kind kind, std::string content) {
     return tree_.send(overlay::IdSet::of(static_cast<overlay::Id>(host)), kind, std::move(content));
   }
-  /// That host is lost, by other news than the tree's.
+  /// Declares `host` lost for a reason that the tree does not know.
   void lose(std::size_t host);
-  /// That rank has ended: fences that name it, and others of its host that have all ended, do not wait for that host,
-  /// and fail with PMIX_ERR_PROC_TERM_WO_SYNC.
+  /// Records that `rank` has ended and informs all daemons.  A fence whose ranks on one host have all ended does not
+  /// wait for that host; it fails with PMIX_ERR_PROC_TERM_WO_SYNC.
   void end(unsigned rank);
 
-  /// For oob::DaemonHost.
+  // The callbacks of oob::DaemonHost.
   void on_message(opal::am::Endpoint& from, oob::Topic topic, std::string content);
   void on_lost(opal::am::Endpoint& peer, const Error& why);
 
-  /// Lets all daemons go and waits for their agents, at most `timeout`; runs the loop.
+  /// Sends Quit to all daemons, runs the loop until their agents have ended or `timeout` is over, then kills the agents
+  /// that are left.
   void finish(std::chrono::milliseconds timeout);
 
   void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
@@ -50,11 +54,11 @@ class Hub final : public pmix::Cluster, private TreeUser {
  private:
   static constexpr std::uint32_t kOwnHost = 0;
 
-  /// A daemon that has joined.
+  /// A daemon that has sent Join.
   struct Joined {
-    opal::am::Endpoint* endpoint;  // by which it asked; null once that is gone
+    opal::am::Endpoint* endpoint;  // from which the Join came; null when that has closed
     std::string address;
-    bool placed = false;
+    bool placed = false;  // its Place has been sent
   };
 
   // TreeUser
@@ -77,13 +81,13 @@ class Hub final : public pmix::Cluster, private TreeUser {
   const std::string job_id_;
   std::map<std::uint32_t, RemoteHost*> remotes_;
   std::map<std::uint32_t, Joined> joined_;
-  overlay::IdSet ended_;  // ranks of which the daemons have not been told
+  overlay::IdSet ended_;  // ranks whose end the next Ended message reports to the daemons
   event::Timer ended_timer_;
   TreeMember tree_;
-  std::map<std::uint64_t, Data> own_questions_;  // of host 0
-  /// Questions that are with the host of their rank: asker and number, and that host.
+  std::map<std::uint64_t, Data> own_questions_;  // modex requests of host 0 without an answer, by number
+  /// Forwarded modex requests without an answer.  Key: requesting host, number; value: the host of the rank.
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> forwarded_;
-  std::uint64_t questions_ = 0;
+  std::uint64_t questions_ = 0;  // number of the last request of host 0
   event::Timer finish_timer_;
   event::Timer finish_round_;
 };

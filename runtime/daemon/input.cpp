@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kReadSize = 1U << 16;
 constexpr std::chrono::milliseconds kForegroundCheck{500};
 
-/// Files, and devices such as /dev/null, are always ready: epoll refuses them.
+/// True for regular files and devices such as /dev/null: epoll refuses them, since a read never waits.
 bool always_ready(int fd) {
   const Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
   epoll_event event{};
@@ -50,7 +50,7 @@ void InputFeeder::next() {
   if (!fd_) return;
   const bool foreground = in_foreground();
   const bool room = foreground && has_room();
-  // A shell that moves a running job to the foreground tells it nothing.
+  // A shell that moves a running job to the foreground sends no signal, so the terminal is polled.
   if (!foreground) retry_ = loop_.after(kForegroundCheck, [this] { next(); });
   if (!always_ready_) return room ? readable_.resume() : readable_.pause();
   if (room) loop_.post([this] { read_some(); });

@@ -32,12 +32,12 @@ namespace {
 constexpr std::chrono::milliseconds kLongestEnd{10'000};  // a process stuck in the kernel ignores SIGKILL
 constexpr std::chrono::milliseconds kLastWords{2'000};
 constexpr std::chrono::milliseconds kDyingRound{5};
-constexpr unsigned kDyingRounds = 1'000;  // a rank that is stuck in its exit keeps nothing back for ever
+constexpr unsigned kDyingRounds = 1'000;  // a rank that is stuck in its exit delays reports by 5 s at most
 constexpr int kCannotServe = 1;
 constexpr std::size_t kMostEarlyFrames = 1024;  // a child sends one, and then waits until it is attached
 constexpr std::size_t kDescriptorsOfARank = 4;  // input, both outputs, libpmix's connection
 
-/// Before the launcher can be told.
+/// Prints the problem and exits; for errors before the daemon can send messages to the launcher.
 [[noreturn]] void give_up(const std::string& why) {
   fmt::print(stderr, "opald on {}: {}\n", opal::host_name(), why);
   std::fflush(stderr);
@@ -102,9 +102,9 @@ class Opald final : private TreeUser {
   std::optional<TreeMember> tree_;
   std::optional<Uplink> uplink_;  // as tree_
   std::optional<launch::LocalHost> host_;
-  bool alone_ = false;    // the launcher is gone
-  bool leaving_ = false;  // it lets us go
-  event::Timer place_;    // it must be known by then
+  bool alone_ = false;    // the launcher is out of reach
+  bool leaving_ = false;  // Quit has come
+  event::Timer place_;    // until the Place must have come
   event::Timer alive_;
   std::set<std::uint32_t> aborted_;    // ranks that have asked for the end of the job
   std::vector<launch::Abort> aborts_;  // not yet sent, because another rank is dying
@@ -144,13 +144,13 @@ void Opald::run(const opal::Secret& secret) {
   ::_exit(kCannotServe);
 }
 
-/// The process guard hears from us that often: should this process be stopped, it acts.
+/// Restarts the timeout of the process guard regularly: it kills the ranks when this process is stopped.
 void Opald::stay_alive() {
   (void)guard_.alive();
   alive_ = loop_.after(timeouts_.silence / 8, [this] { stay_alive(); });
 }
 
-/// Inside of the channel's progress.
+/// Runs inside the progress of the OOB channel.
 void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string message) {
   const ByteSpan content = oob::as_bytes(message);
   switch (static_cast<Kind>(topic)) {
@@ -164,7 +164,7 @@ void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string m
       }
       return;
     case kKind<TurnedAway>:
-      // The launcher says why: here only the ranks, if any, must not stay.
+      // The launcher prints the reason; this daemon only ends.
       if (const auto message = unpack<TurnedAway>(content)) {
         loop_.post([this, why = message->why] { launcher_gone(why); });
       }
@@ -197,11 +197,11 @@ void Opald::take_place(const Place& place) {
   tree_->after_turn = [this] { leave_if_done(); };
   for (auto& [from, frame] : std::exchange(early_frames_, {})) tree_->on_frame(*from, std::move(frame));
   uplink_->send(Ready{});
-  // The launcher has as many connections as it has children.
+  // Only the children of the root keep a connection to the launcher.
   if (tree_->node().parent() != 0) oob_->disconnect(*std::exchange(launcher_, nullptr));
 }
 
-/// From the leaves up: a daemon forwards what the daemons below it still have to get.
+/// Handles Quit.  The daemon ends when the daemons below it have acknowledged all messages, or after kLastWords.
 void Opald::leave() {
   if (leaving_) return;
   leaving_ = true;
@@ -271,7 +271,7 @@ void Opald::handle(Kind kind, ByteSpan content) {
 
 void Opald::observe(const launch::Report& news) {
   if (const auto* const abort = std::get_if<launch::Abort>(&news)) {
-    // It may have asked for it because another rank died, whose end is reported first.
+    // The rank may have aborted because another rank is dying: report() sends the end of that one first.
     aborted_.insert(abort->rank);
     aborts_.push_back(*abort);
     return report();
@@ -283,7 +283,7 @@ void Opald::observe(const launch::Report& news) {
   tell(news);
 }
 
-/// Sends what waits for the ends of ranks that are dying, when they have been reported.
+/// Sends the delayed Abort and Answered reports when no rank is dying, except ranks that have aborted.
 void Opald::report() {
   const std::vector<std::uint32_t> dying = host_ ? host_->dying_ranks() : std::vector<std::uint32_t>{};
   const bool others = !std::all_of(dying.begin(), dying.end(), [this](auto rank) { return aborted_.contains(rank); });
@@ -379,14 +379,14 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
 }  // namespace
 
 void serve(const Bootstrap& bootstrap, guard::CommandLine command_line) {
-  // Peers that cannot be reached are a matter of the tree, which copes, or says what it means for the job.
+  // The tree handles peers out of reach and reports the consequences, so warnings of the transports are not shown.
   if (!opal::environment("OPAL_LOG")) opal::log::set_level(opal::log::Level::error);
   launch::Session session = launch::Session::plan();
   auto guard =
       guard::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.silence_ms});
   if (!guard) give_up(opal::to_string(guard.error()));
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the process guard die, its descendants become ours
-  // The launcher forwards signals; those that a terminal or an agent sends to all processes are not for us.
+  // Signals of a terminal or an agent are ignored: the launcher forwards its signals by messages.
   auto signals = launch::Signals::block();
   if (!signals) give_up(opal::to_string(signals.error()));
   launch::sweep_stale_sessions();

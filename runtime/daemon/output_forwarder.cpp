@@ -26,7 +26,7 @@ Result<Fd> OutputForwarder::open(unsigned rank, stdio::Channel channel) {
   return writer;
 }
 
-/// False at the end of the stream, which is then gone, or when there is nothing to read now.
+/// Returns false when nothing can be read now, or at the end of the stream, which is then removed.
 bool OutputForwarder::read_some(Stream& stream) {
   std::string text(kReadSize, '\0');
   ssize_t size = -1;

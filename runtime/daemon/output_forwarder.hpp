@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/output_forwarder.hpp — what the ranks of this host print, on its way to the launcher.
-// Reads no further than kWindow bytes ahead of what the launcher has taken: pipes fill, ranks wait, memory does not
-// grow.  Threads: the loop's thread.
+// runtime/daemon/output_forwarder.hpp — reads the stdout and stderr of the ranks of this host, for the launcher.
+// While kWindow bytes or more are not acknowledged by the launcher, it does not read: the pipes fill, the ranks block
+// in write(), and memory stays bounded.  Owns the reading ends of the pipes.  Threads: the loop's thread.
 #pragma once
 #include <functional>
 #include <list>
@@ -13,19 +13,19 @@ namespace runtime::daemon {
 
 class OutputForwarder {
  public:
-  static constexpr std::size_t kWindow = 1U << 20;  ///< bytes in flight
+  static constexpr std::size_t kWindow = 1U << 20;  ///< bytes forwarded and not acknowledged by credit()
 
-  /// Empty at the end of the stream.
+  /// Takes what was read; an empty text is the end of the stream.
   using Text = std::function<void(unsigned rank, stdio::Channel channel, std::string text)>;
   OutputForwarder(event::Loop& loop, Text text) : loop_(loop), text_(std::move(text)) {}
 
-  /// Makes the pipe; returns the end for the rank to write to.  Errors: os.
+  /// Makes the pipe for `channel` of `rank`; returns its writing end, for the rank.  Errors: os.
   Result<Fd> open(unsigned rank, stdio::Channel channel);
 
-  /// The launcher has taken so many bytes.
+  /// The launcher has taken `bytes` more bytes.  Reading starts again below kWindow / 2.
   void credit(std::uint64_t bytes);
 
-  /// Forwards what the pipes still hold, without waiting for a process that keeps one open.
+  /// Forwards what the pipes hold now, whatever kWindow says.  Does not wait for a process that keeps a pipe open.
   void drain();
 
  private:
@@ -40,8 +40,8 @@ class OutputForwarder {
   event::Loop& loop_;
   const Text text_;
   std::list<Stream> streams_;
-  std::uint64_t under_way_ = 0;
-  bool paused_ = false;
+  std::uint64_t under_way_ = 0;  // bytes forwarded and not acknowledged
+  bool paused_ = false;          // the window is full: no pipe is read
 };
 
 }  // namespace runtime::daemon

@@ -51,14 +51,14 @@ void RemoteHost::transmit(Kind kind, std::string content) {
 }
 
 void RemoteHost::agent_ended(int wait_status) {
-  if (here_ || quitting_) return;  // the daemon goes on, or not, by itself
+  if (here_ || quitting_) return;  // the tree watches the daemon, which may run without its agent
   lost(kHostLost, fmt::format("cannot start a daemon on host {}: \"{}\" {}", name_, to_string(command_),
                               launch::describe_end(wait_status)));
 }
 
 std::string RemoteHost::daemon() const { return fmt::format("the daemon of host {} (opald, pid {})", name_, pid_); }
 
-/// From inside of calls of the job: it hears of it afterwards.
+/// Calls lost() from the loop, since the caller may be inside a call of Job.
 void RemoteHost::post_lost(const std::string& why) {
   loop_.post([this, why] { lost(kHostLost, fmt::format("{} is lost: {}", daemon(), why)); });
 }
@@ -97,7 +97,7 @@ void RemoteHost::inquire() {
 
 void RemoteHost::kill_all() {
   if (here_) return send(KillAll{});
-  // The daemon that it may have started finds that it is not wanted, and ends.
+  // If a daemon comes later, the Hub turns it away.
   lost_ = true;
   timer_ = {};
   agent_.reset();
@@ -155,7 +155,7 @@ void RemoteHost::take_report(launch::Report report) {
   observer_(report);
 }
 
-/// A daemon that speaks of a rank of another host loses its own.
+/// True when `rank` is on this host.  Otherwise the daemon has broken the protocol, and the host becomes lost.
 bool RemoteHost::owns(std::uint32_t rank) {
   const bool ours = std::binary_search(ranks_.begin(), ranks_.end(), rank);
   if (!ours) post_lost(fmt::format("it sent a message of rank {}, which is not there", rank));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/remote_host.hpp — a host of the job that has a daemon of its own, as the launcher sees it: RankHost by
-// messages.  Knows three states: its agent runs and the daemon is awaited, here, or lost.
-// Threads: the loop's thread.
+// runtime/daemon/remote_host.hpp — the launcher's object for another host of the job: a RankHost that works by messages
+// to and from the daemon of that host.  States: the launch agent runs and the daemon is awaited; here (the first
+// message of the daemon has come along the tree); lost (final).  Owns the launch agent.  Threads: the loop's thread.
 #pragma once
 #include <memory>
 #include <utility>
@@ -16,38 +16,41 @@ namespace runtime::daemon {
 class RemoteHost final : public launch::RankHost {
  public:
   struct Hooks {
-    /// Sends a message to its daemon, as soon as that has come.
+    /// Sends a message to the daemon; the tree keeps it until the daemon has its place.
     std::function<Result<void>(Kind kind, std::string content)> send;
-    std::function<void(int status, const std::string& why)> on_lost;
-    std::function<void()> expel;       ///< from the tree of daemons
-    std::function<void()> on_settled;  ///< once: the daemon that was started has come, or will not
+    std::function<void(int status, const std::string& why)> on_lost;  ///< runs once; `status` is for the job's exit
+    std::function<void()> expel;                                      ///< declares the host lost in the tree of daemons
+    std::function<void()> on_settled;  ///< runs once after start_daemon(): the daemon has joined, or the host is lost
   };
   RemoteHost(event::Loop& loop, std::string name, const Timeouts& timeouts, stdio::Output& output,
              launch::RankHostObserver observer, Hooks hooks);
 
-  /// Starts the daemon; a failure is reported as the loss of the host.
+  /// Runs `command`, a launch agent, with `bootstrap` as its stdin.  A failure calls Hooks::on_lost.
   void start_daemon(std::vector<std::string> command, const std::string& bootstrap);
-  /// What to send it at the start, and its ranks.
+  /// Sets the message that start() sends, and the ranks of this host in ascending order.
   void set_launch(const Launch& launch, std::vector<std::uint32_t> ranks);
-  /// Its ranks have taken so many bytes of the launcher's stdin, which is sent as Input.
+  /// Runs when the ranks of this host have taken `bytes` more bytes of the launcher's stdin (message Input).
   std::function<void(std::uint64_t bytes)> on_input_taken = [](std::uint64_t) {};
-  /// It has asked for its place in the tree.  From now on the tree says whether it is lost: it may have to wait for
-  /// those above it to come, or to be given up, before it gets its place.
+  /// The daemon has sent Join.  This ends the start timeout; from now on the tree of daemons detects its loss.  The
+  /// daemon gets its place when all daemons above it have joined or are lost.
   void joined(pid_t pid) {
     pid_ = pid;
     timer_ = {};
     settle();
   }
-  /// A message of its daemon that is about its ranks; false when it is not.  Garbled ones lose the host.
+  /// Handles a message of the daemon.  Returns false for a kind that the Hub handles.  A garbled message makes the host
+  /// lost.
   bool handle(Kind kind, ByteSpan content);
+  /// Makes the host lost: kills the agent, calls Hooks::expel and Hooks::on_lost.  Does nothing after quit().
   void lost(int status, const std::string& why);
-  /// The tree has lost its daemon.
+  /// The tree of daemons reports the loss of the daemon.
   void lost(overlay::Loss how);
   [[nodiscard]] bool is_lost() const noexcept { return lost_; }
-  /// Credits that were held back while the output was full.
+  /// Sends the Credit that was kept while the launcher's output was full.
   void give_credit();
+  /// Sends Quit.  After it neither the end of the agent nor that of the daemon is a loss.
   void quit();
-  /// Neither the agent nor the daemon is there any more.
+  /// True when no launch agent runs (an agent normally runs as long as its daemon).
   [[nodiscard]] bool gone() const noexcept { return !agent_ || !agent_->running(); }
   void kill_agent() noexcept { agent_.reset(); }
 
@@ -56,14 +59,14 @@ class RemoteHost final : public launch::RankHost {
     transmit(kKind<M>, pack(message));
   }
 
-  /// An answer, or `too_long` in its place when the tree does not take it.
+  /// Sends `message`, or `too_long` if the tree refuses a message of that size.
   template <class M>
   void answer(const M& message, const M& too_long) {
     std::string content = pack(message);
     transmit(kKind<M>, content.size() <= overlay::kLargestContent ? std::move(content) : pack(too_long));
   }
 
-  /// Calls `use` with the message; a garbled one loses the host.
+  /// Unpacks a message and calls `use` with it.  A garbled message makes the host lost.
   template <class M, class Use>
   void with(ByteSpan content, Use use) {
     const auto message = unpack<M>(content);
@@ -103,11 +106,11 @@ class RemoteHost final : public launch::RankHost {
   std::vector<std::uint32_t> ranks_;
   bool here_ = false;  // the first message has come along the tree
   bool lost_ = false;
-  bool asked_ = false;  // by inquire(), and has not answered
+  bool asked_ = false;  // Inquire was sent; Answered has not come
   bool quitting_ = false;
-  bool settling_ = false;  // the daemon has been started and is awaited
-  std::uint64_t credit_ = 0;
-  event::Timer timer_;
+  bool settling_ = false;     // start_daemon() was called and on_settled has not run
+  std::uint64_t credit_ = 0;  // bytes of output that were taken and not acknowledged to the daemon
+  event::Timer timer_;        // until the daemon must have joined
 };
 
 }  // namespace runtime::daemon

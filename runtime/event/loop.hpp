@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/event/loop.hpp — the event loop of launcher and daemon: descriptors, timers, and work posted by other
-// threads. Threads: everything belongs to the thread in run(), except post(), which is safe from any thread; libpmix's
-// thread and the output writers use it.  A Watch or Timer may be destroyed inside its own callback.
+// threads.  Threads: only the thread in run() uses these objects, except post(), which is safe from any thread
+// (libpmix's thread and the output writers call it).  Watches and Timers must be destroyed before their Loop.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -14,12 +14,13 @@ namespace runtime::event {
 
 using Callback = std::function<void()>;
 
-/// Calls back while a descriptor is ready, until destroyed or paused.  Does not own the descriptor.  One that epoll
-/// refuses (a regular file) never calls back.
+/// Runs a callback whenever a descriptor is ready, until it is destroyed or paused.  May be destroyed inside its own
+/// callback.  Does not own the descriptor.  For a descriptor that epoll refuses (a regular file) the callback never
+/// runs.
 class Watch {
  public:
   Watch() noexcept = default;
-  /// pause(), resume(): not of a Timer.
+  // pause() and resume() are idempotent.  Not for a Timer.
   void pause() noexcept;
   void resume() noexcept;
   explicit operator bool() const noexcept { return state_ != nullptr; }
@@ -32,7 +33,7 @@ class Watch {
   std::shared_ptr<State> state_;
 };
 
-/// Calls back once, unless destroyed before.
+/// Runs a callback once, unless it is destroyed before.  It stays non-empty after that.
 using Timer = Watch;
 
 class Loop {
@@ -43,11 +44,11 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Runs callbacks until stop(), or an error of libevent.  A stop() before run() has no effect.
+  /// Runs callbacks until one of them calls stop(), or libevent fails.  A stop() before run() has no effect.
   void run();
   void stop() noexcept;
 
-  /// Runs `work` in the loop's thread, in the order of the posts.  From any thread.
+  /// Queues `work`; run() runs it, in the order of the posts.  Thread-safe.
   void post(Callback work);
 
   [[nodiscard]] Watch on_readable(int fd, Callback callback);

@@ -41,7 +41,7 @@ class Guard {
       ::poll(events, 2, killing_ ? kKillAgainMs : launcher_gone_ ? -1 : heard_.poll_timeout_ms());
       signalfd_siginfo discarded;
       while (::read(child_ended_.get(), &discarded, sizeof discarded) > 0) continue;
-      // Requests first: a rank that ended is reported after everything that was asked before its end was seen.
+      // Requests before reports: the answers to earlier requests come before the report of an end that is seen now.
       if (events[0].revents != 0) handle_request();
       if (!launcher_gone_ && heard_.expired()) doubt();
       reap();
@@ -102,7 +102,7 @@ class Guard {
     if (!killing_ || any_left) return;
     killing_ = false;
     if (!launcher_gone_) return report({Report::Kind::empty, kEveryRank, 0, 0, {}});
-    // No process is left that could still write there.
+    // No process of the job is left that could write into the directory.
     std::error_code ignored;
     if (!duty_.session_directory.empty()) std::filesystem::remove_all(duty_.session_directory, ignored);
     done_ = true;
@@ -117,13 +117,14 @@ class Guard {
     return opal::Deadline::after(std::chrono::milliseconds{duty_.timeout_ms});
   }
 
-  /// Where all of the machine stood still it has not had the time to be heard: it gets a little more.
+  /// The timeout has passed without a request.  The whole machine may have been suspended, so the launcher gets a
+  /// quarter of the timeout more before it counts as stopped.
   void doubt() {
     if (std::exchange(doubted_, true)) return launcher_stopped();
     heard_ = opal::Deadline::after(std::chrono::milliseconds{duty_.timeout_ms / 4});
   }
 
-  /// The launcher was stopped (SIGSTOP): it cannot order the clean-up, and no other process would.
+  /// Kills a launcher that is stopped (SIGSTOP), since it cannot request the end of the job.
   void launcher_stopped() {
     ::kill(::getppid(), SIGKILL);
     launcher_died();
@@ -138,8 +139,8 @@ class Guard {
   Duty duty_;
   Fd child_ended_;
   std::map<pid_t, std::int32_t> ranks_;  // the living ones
-  opal::Deadline heard_ = timeout();
-  bool doubted_ = false;  // heard_ is the last chance
+  opal::Deadline heard_ = timeout();     // a request must have come by then
+  bool doubted_ = false;                 // heard_ was extended once without a request
   bool killing_ = false;
   bool launcher_gone_ = false;
   bool done_ = false;

@@ -32,8 +32,8 @@ void rename_process(CommandLine command_line) {
   }
 }
 
-/// Keeps the launcher's terminal and pipes out of the process guard's hands: a reader must see their end when the
-/// launcher goes.
+/// Closes all descriptors except `socket`.  Otherwise the launcher's pipes would stay open when the launcher has died,
+/// and their readers would see no end.
 void keep_only(int socket) {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {0, 1, 2}) ::dup2(null, fd);
@@ -41,14 +41,14 @@ void keep_only(int socket) {
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
 }
 
-/// Our parent may ignore SIGCHLD, which we inherit: the kernel would then reap children and report no status of them.
+/// Resets SIGCHLD.  While it is ignored (inherited from the parent), the kernel discards the status of children.
 void hear_of_children() noexcept { ::signal(SIGCHLD, SIG_DFL); }
 
 [[noreturn]] void become_guard(const std::string& session_directory, int socket, CommandLine command_line,
                                std::chrono::milliseconds timeout) {
   const SignalSet ignored = ignored_signals();
   hear_of_children();
-  ::setsid();  // the terminal's signals are the launcher's to pass on
+  ::setsid();  // the terminal's signals go to the launcher, which forwards them
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   rename_process(command_line);
   const int kept = ::fcntl(socket, F_DUPFD_CLOEXEC, 3);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/guard/handle.hpp — the launcher's side of its process guard: start it, ask it, hear from it.
-// Threads: the launcher's main thread, and start() before any other thread exists.
+// runtime/guard/handle.hpp — the launcher's side of its process guard: starts it, sends requests, receives reports.
+// Requests return without waiting for the process guard; reports answer them (protocol.hpp).
+// Threads: the launcher's main thread.  start() requires that no other thread exists.
 #pragma once
 #include <chrono>
 #include <span>
@@ -10,13 +11,13 @@
 
 namespace runtime::guard {
 
-/// Where the command line of this process lies, to rename the process guard in ps; may be empty.
+/// argv of this process; the process guard overwrites it with its own name, for ps.  May be empty.
 using CommandLine = std::span<char* const>;
 
 class Handle {
  public:
-  /// Forks the process guard.  `session_directory` need not exist yet.  `timeout`: how long alive() may stay out,
-  /// before the process guard kills this process, the ranks and itself; negative: for ever.  Errors: os.
+  /// Forks the process guard.  `session_directory` need not exist yet.  Without a request for 1.25 times `timeout`, the
+  /// process guard kills this process and all processes of the job, and exits; negative: never.  Errors: os.
   static Result<Handle> start(const std::string& session_directory, CommandLine command_line,
                               std::chrono::milliseconds timeout = std::chrono::milliseconds{-1});
 
@@ -25,29 +26,30 @@ class Handle {
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
-  /// Readable when next() has something to say.
+  /// Readable when next() has a report or an error.  Owned by this object.
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
-  /// Asks for a rank; the answer is a report `started` or `refused`.  Errors: peer_gone, os.
+  /// Requests the start of `rank`; the answer is a report `started` or `refused`.  The descriptors of `stdio` are
+  /// duplicated; the caller keeps its own.  Errors: peer_gone, os.
   Result<void> spawn(std::int32_t rank, const SpawnPlan& plan, const Stdio& stdio);
 
-  /// Signals the process group of `rank`, or with kEveryRank of all that live.  Errors: peer_gone, os.
+  /// Sends `signo` to the process group of `rank`, or for kEveryRank to those of all living ranks.  Errors: peer_gone,
+  /// os.
   Result<void> signal(std::int32_t rank, int signo);
 
   /// Kills every process of the job; the answer is a report `empty`.  Errors: peer_gone, os.
   Result<void> kill_all();
 
-  /// Tells a process guard with timeout that this process runs.  Errors: peer_gone, os.
+  /// Restarts the timeout of the process guard, as every request does.  Errors: peer_gone, os.
   Result<void> alive();
 
-  /// Continues a process guard that a signal has stopped: no end of a process would be noticed.  Each request does it,
-  /// too.
+  /// Sends SIGCONT to the process guard: while it is stopped, it reports nothing.  Each request does this, too.
   void wake() noexcept;
 
-  /// The next report, or nothing when there is none now.  Errors: peer_gone (the process guard died), os, protocol.
+  /// Returns the next report; nothing when none is there.  Errors: peer_gone (the process guard died), os, protocol.
   Result<std::optional<Report>> next();
 
-  /// Ends the process guard and waits for it; the job must be empty.
+  /// Ends the process guard and waits for its exit.  Requires: no process of the job is left.
   void quit() noexcept;
 
  private:

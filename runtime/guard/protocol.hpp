@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/guard/protocol.hpp — what the launcher and its process guard say to each other over their SOCK_SEQPACKET
-// pair. Both ends are one program forked in two, so there are no versions; sizes and kinds are checked all the same.
+// runtime/guard/protocol.hpp — the messages between the launcher and its process guard, over a SOCK_SEQPACKET pair.
+// Both processes run the same program, so messages have no version.  Receivers check the sizes.
 #pragma once
 #include <sys/types.h>
 
@@ -22,18 +22,18 @@ struct Request {
     spawn,     ///< with four descriptors: the plan (a memfd), stdin, stdout, stderr
     signal,    ///< `signal` to the process group of `rank`, or of every living rank
     kill_all,  ///< SIGKILL to every process of the job, until none is left; answered by `empty`
-    alive,     ///< the launcher runs; wanted regularly by a process guard with timeout
-    quit,      ///< nothing is left to guard: exit without cleaning up
+    alive,     ///< restarts the timeout of the process guard
+    quit,      ///< no process of the job is left: exit
   };
   Kind kind;
-  std::int32_t rank;
-  std::int32_t signal;
+  std::int32_t rank;    ///< of spawn and signal; kEveryRank: all
+  std::int32_t signal;  ///< of signal
 };
 
-/// What prevented a rank from starting.
+/// The step of a start that failed.  plan: the SpawnPlan could not be received.
 enum class Step : std::uint32_t { fork, chdir, bind, exec, plan };
 
-/// Guard to launcher.
+/// Process guard to launcher.
 struct Report {
   enum class Kind : std::uint32_t {
     started,  ///< `pid` runs the program of `rank`
@@ -49,26 +49,28 @@ struct Report {
 };
 static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Report>, "sent as bytes");
 
-/// How to start one rank.  Travels in a memfd: arguments and environment may be megabytes.
+/// How to start one rank.  Sent in a memfd, since arguments and environment may have megabytes.
 struct SpawnPlan {
   std::string path;                    ///< of the program, absolute or relative to working_directory
   std::vector<std::string> arguments;  ///< with the program's name first
   std::vector<std::string> environment;
   std::string working_directory;    ///< empty: the launcher's
   std::vector<std::uint32_t> cpus;  ///< to bind to; empty: not bound
-  std::uint64_t open_files = 0;     ///< soft limit to restore; 0: leave it
+  std::uint64_t open_files = 0;     ///< soft limit of open files for the rank; 0: the inherited one
   friend bool operator==(const SpawnPlan&, const SpawnPlan&) = default;
 };
 
-/// Sends one message with descriptors.  Errors: peer_gone, os.
+/// Sends one message with at most 4 descriptors, which stay the caller's.  Blocks while the socket's buffer is full.
+/// Errors: peer_gone, os, invalid_argument (too many descriptors).
 Result<void> send_message(int socket, ByteSpan message, const std::vector<int>& fds = {});
 
 struct Received {
-  std::size_t size = 0;  ///< 0 = the other side is gone
+  std::size_t size = 0;  ///< bytes; 0: the other side has closed the socket
   std::vector<Fd> fds;
 };
 
-/// Receives one message into `message`; nothing when there is none now and `wait` is false.  Errors: protocol, os.
+/// Receives one message into `message`.  If none is there, waits if `wait` is true, else returns nothing.
+/// Errors: protocol (the size differs from that of `message`), os.
 Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes message, bool wait);
 
 }  // namespace runtime::guard

@@ -41,11 +41,11 @@ std::vector<cpu_set_t> mask_of(const std::vector<std::uint32_t>& cpus) {
   return mask;
 }
 
-/// A descriptor that is 0, 1 or 2 by accident would be overwritten by the dup2 of another.
+/// Returns a descriptor above 2: a lower one would be overwritten by the dup2() of another.
 int above_stdio(int fd) { return fd > 2 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
-/// What the process that becomes a rank works with.  It shares the process guard's memory until it executes the
-/// program, so everything that has to be allocated is there before.
+/// The data of the process that becomes a rank.  That process shares the memory of the process guard until execve(), so
+/// all memory is allocated before.
 struct Birth {
   Birth(const SpawnPlan& what, const Stdio& with, const SignalSet& ignoring, int report_to)
       : plan(what),
@@ -110,13 +110,13 @@ constexpr bool kSanitized = OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER;
 
 /// A process that becomes the rank; -1 as fork().
 pid_t give_birth(const Birth& birth) {
-  if constexpr (kSanitized) {  // whose records of this thread's stack must not be those of another
+  if constexpr (kSanitized) {  // sanitizers do not support a second stack in this thread
     const pid_t pid = ::fork();
     if (pid == 0) become_rank(birth);
     return pid;
   }
-  // As posix_spawn(3) does it: to copy the process guard's page tables and to tear the copy down again takes a third as
-  // long as a small program runs.  The caller goes on when the program is executed, or the process has ended.
+  // As posix_spawn(3): fork() would copy the process guard's page tables, which takes a third of the run time of a
+  // small program.  The caller continues after the execve() or the exit of the process.
   alignas(16) static std::array<std::byte, 1U << 16> stack;
   const auto run = [](void* argument) -> int { become_rank(*static_cast<const Birth*>(argument)); };
   return ::clone(run, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, const_cast<Birth*>(&birth));
@@ -131,7 +131,7 @@ Started start_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& i
   Fd writer{ends[1]};
   const pid_t pid = give_birth({plan, stdio, ignored, writer.get()});
   if (pid < 0) return {0, StartFailure{Step::fork, errno}};
-  ::setpgid(pid, pid);  // in both processes: whichever comes first, the rank is never seen in our group
+  ::setpgid(pid, pid);  // both processes call it, so neither sees the rank in the process guard's group
   writer.reset();       // exec closes the other copy
   StartFailure failure{};
   ssize_t size = -1;

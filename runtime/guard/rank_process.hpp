@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/guard/rank_process.hpp — fork and exec of one rank: its own process group, binding, directory, stdio.
-// Only the process guard calls it: a process with one thread, in which a forked child may still allocate.
+// Threads: only the process guard calls it, which has one thread.
 #pragma once
 #include <sys/types.h>
 
@@ -12,6 +12,7 @@ namespace runtime::guard {
 
 using SignalSet = std::bitset<65>;  ///< index = signal number
 
+/// Descriptors for stdin, stdout and stderr of a rank; not owned.
 struct Stdio {
   int in;
   int out;
@@ -24,15 +25,16 @@ struct StartFailure {
 };
 
 struct Started {
-  pid_t pid = 0;
+  pid_t pid = 0;  ///< 0: not started, and `failure` says why
   std::optional<StartFailure> failure;
 };
 
-/// Starts the program of `plan`; returns when it runs or cannot.  Signals in `ignored` stay ignored, all others are at
-/// their defaults and unblocked.  The rank gets SIGKILL when this process dies.
+/// Starts the program of `plan`.  Returns when execve has succeeded or a step has failed.  The rank ignores the signals
+/// in `ignored`; all others have their default action and are unblocked.  The kernel kills the rank when this process
+/// dies.
 Started start_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& ignored);
 
-/// The signals this process ignores now.
+/// The signals that this process ignores now.
 SignalSet ignored_signals();
 
 }  // namespace runtime::guard

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/binding.hpp — which rank of a host runs on which of its processors.  Pure functions over what
-// opal/topology found.
+// runtime/host/binding.hpp — assigns processors of a host to its ranks.  All but discover_host() are pure functions.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,8 +13,8 @@ namespace runtime::launch {
 
 using opal::topology::Cpus;
 
-/// The objects of each Level that this process may run on; at least one of each: levels that a host does not tell are
-/// taken for one object with everything in it.
+/// The objects of each Level, reduced to the processors that this process may use.  A cache, NUMA or package level that
+/// the host does not report has one object with all processors.
 struct Domains {
   std::vector<Cpus> of[kLevels];
   [[nodiscard]] const std::vector<Cpus>& operator[](Level level) const noexcept {
@@ -23,17 +22,21 @@ struct Domains {
   }
 };
 
-/// Discovers this host with what hwloc has built in: its plugins are for devices, and bring X11 and OpenCL along, whose
-/// loading takes longer than all the rest of a launch.  Nor does libpmix load them as long as the result lives.
-/// While there is one thread only: it changes the environment for a while.  Errors: as Topology::open().
+/// Discovers this host without hwloc's plugins, unless HWLOC_PLUGINS_PATH is set.  The plugins find devices; they load
+/// X11 and OpenCL, which takes longer than all other steps of a launch.  While the result lives, libpmix does not load
+/// them either.  Requires: the process has one thread, since the call changes the environment for a moment.
+/// Errors: as Topology::open().
 Result<opal::topology::Topology> discover_host();
 
 Domains usable_domains(const opal::topology::Topology& topology);
 
-/// For each of `ranks` of a host the processors it is bound to; empty when it is not bound.
-/// Mapped by an object, ranks go round the objects of that level, and round the finer ones within each; by slot or
-/// node, they take one core after the other.  With more ranks than objects they share.  Not told how to bind, ranks are
-/// bound to what they are mapped by; by slot or node, to a core if there are enough, else not at all.
+/// For each of the `ranks` ranks of a host, in their order: the processors to bind it to; empty: not bound.
+///  - Mapped by an object level: the ranks go round the objects of that level, and within each object round the objects
+///    of the finer level that they are bound to.
+///  - Mapped by slot or node: the ranks take one core after the other.
+///  - More ranks than objects: the assignment starts again at the first object.
+///  - Bind::automatic: the level of the mapping; by slot or node, a core if there is one for each rank, else no
+///  binding.
 std::vector<Cpus> bind_ranks(Map map, Bind bind, unsigned ranks, const Domains& domains);
 
 /// "cpu 3", "cpus 0-3,8".

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/environment.hpp — the environment a rank starts with: the launcher's, what the user added, and which
-// rank it is.
+// runtime/host/environment.hpp — the environment of a rank: that of the launcher, the user's additions (-x, --set), and
+// variables that identify the job and the rank.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,23 +13,24 @@ namespace runtime::launch {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// Later variables replace earlier ones of the same name; the order of first appearance stays.
+/// "NAME=VALUE" of each variable.  A later variable replaces an earlier one of the same name, at the earlier position.
 std::vector<std::string> to_environment(const Variables& variables);
 
 /// Names of a job on one host.
 struct JobNames {
   std::string job_id;
-  std::string session;      ///< of the process that starts the ranks, by which a later one finds what it left
+  std::string session;      ///< name of the session that starts the ranks; sweep_stale_sessions() finds them by it
   std::string secret_file;  ///< on this host
 };
 
-/// What all ranks of this host share.
+/// The variables that all ranks of this host have in common.
 Variables job_variables(const Options& options, const JobNames& names);
 
-/// Identifies one rank, for scripts; names are those that scripts already look for.  `local`: the ranks of this host.
+/// The variables that identify one rank to scripts, under Open MPI's names (OMPI_COMM_WORLD_*).  `ranks`: number of
+/// ranks in the job.  `local`: the ranks of this host, ascending.
 Variables rank_variables(unsigned rank, unsigned ranks, const std::vector<std::uint32_t>& local);
 
-/// What ranks of other hosts get of this process's environment: all but what is about this host or this login.
+/// This process's environment for ranks of other hosts: without the variables that describe this host or this login.
 Variables forwarded_variables();
 
 inline void append(Variables& variables, const Variables& more) {

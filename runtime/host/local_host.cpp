@@ -66,7 +66,7 @@ std::vector<std::uint32_t> LocalHost::dying_ranks() const {
   std::vector<std::uint32_t> dying;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const Rank& rank = ranks_[i];
-    // The others may fail of a lost connection: it counts as a death that is about to be reported.
+    // A rank without its connection counts as dying: the other ranks may fail because of it.
     if (rank.pid != 0 && !rank.ended && (rank.disconnected || guard::is_exiting(rank.pid))) dying.push_back(ranks()[i]);
   }
   return dying;
@@ -125,7 +125,7 @@ void LocalHost::handle(const guard::Report& report) {
   const auto number = static_cast<unsigned>(report.rank);
   Rank* const rank = report.rank < 0 ? nullptr : find(number);
   if (rank == nullptr) return;
-  if (rank->ended) {  // what is reported is its stand-in
+  if (rank->ended) {  // the report is about the rank's stand-in
     if (report.kind == guard::Report::Kind::started) return;
     stands_in_ = false;
     if (report.status != 0 && !ending_) say_awaited(number, "its stand-in failed");
@@ -172,15 +172,15 @@ void LocalHost::kill_all() {
   unblocking_ = loop_.after(kSlowGuard, [this] { unblock_guard(); });
 }
 
-/// A process guard that executes a program waits until that succeeds or fails.  Where the file system does not answer
-/// it waits without end, and kills nothing: what it waits for is killed here.
+/// The process guard waits for each execve().  If the file system does not answer, it blocks and cannot kill the job;
+/// then this function kills its children, also the one in execve().
 void LocalHost::unblock_guard() {
   if (empty_ || guard_lost_) return;
   guard::kill_children(guard_.pid());
   unblocking_ = loop_.after(kUnblockingRound, [this] { unblock_guard(); });
 }
 
-/// One that neither ends nor can meet the others any more is killed.
+/// `rank` lost its connection to the PMIx server.  If it has not ended after kSlowGuard, end_disconnected() kills it.
 void LocalHost::on_disconnected(unsigned rank) {
   Rank* const member = find(rank);
   if (member == nullptr || member->ended || member->disconnected) return;
@@ -207,7 +207,7 @@ void LocalHost::announce_death(unsigned rank) {
   miss(*dead);
 }
 
-/// Not now: the job may be about to end.
+/// Marks `rank` for a stand-in.  Posted, since the job may end in the current call.
 void LocalHost::miss(Rank& rank) {
   rank.missed = true;
   loop_.post([this] { stand_in(); });
@@ -251,7 +251,8 @@ Result<void> LocalHost::start_stand_in(unsigned rank) {
   return guard_.spawn(static_cast<std::int32_t>(rank), spawn, {null.get(), null.get(), null.get()});
 }
 
-/// The kernel kills the ranks with it (PR_SET_PDEATHSIG); everything else below it becomes our child.
+/// The process guard has died: the kernel kills the ranks (PR_SET_PDEATHSIG), and this process, a subreaper, inherits
+/// all other processes of the job.
 void LocalHost::guard_died() {
   if (guard_lost_) return;
   guard_lost_ = ending_ = true;

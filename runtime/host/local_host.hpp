@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/local_host.hpp — the ranks of the host this process runs on: started by the process guard, bound,
-// connected to their PMIx server and to the pipes that the owner makes for them.  Used by the launcher for its own host
-// and by the daemons of the others. Threads: the loop's thread.
+// runtime/host/local_host.hpp — the ranks of the host that this process runs on.  LocalHost starts them through the
+// process guard, serves their PMIx calls and reports what happens to them.  The launcher uses it for its own host, a
+// daemon for its host.  The loop and the guard::Handle must outlive it.  Threads: the loop's thread.
 #pragma once
 #include "runtime/event/loop.hpp"
 #include "runtime/guard/handle.hpp"
@@ -15,23 +15,23 @@ namespace runtime::launch {
 
 /// Everything decided before the first rank starts.
 struct LocalPlan {
-  pmix::JobDescription job;            ///< as its PMIx server tells it
+  pmix::JobDescription job;            ///< what the PMIx server publishes to the ranks
   std::string path;                    ///< of the program
   std::vector<std::string> arguments;  ///< with the program's name first
   std::string working_directory;
-  Variables shared;  ///< what the environments of its ranks have in common
-  std::uint64_t open_files = 0;
+  Variables shared;              ///< the variables that all ranks of this host have in common
+  std::uint64_t open_files = 0;  ///< SpawnPlan::open_files
   bool report_bindings = false;
 };
 
-/// What a rank gets when it starts; asked once per rank.
+/// The stdio of the ranks.  input and output are called once per rank and channel, when it starts.
 struct LocalResources {
-  std::function<Result<Fd>(unsigned rank)> input;
-  std::function<Result<Fd>(unsigned rank, stdio::Channel)> output;
-  std::function<void()> drain;  ///< reads what the pipes still hold, when no rank lives any more
+  std::function<Result<Fd>(unsigned rank)> input;                   ///< makes the rank's stdin
+  std::function<Result<Fd>(unsigned rank, stdio::Channel)> output;  ///< makes the rank's stdout or stderr
+  std::function<void()> drain;                                      ///< reads the pipes to their end; no rank lives
 };
 
-/// To be read from or written to where there is nothing.  Errors: os.
+/// Opens /dev/null for reading and writing.  Errors: os.
 Result<Fd> open_null();
 
 class LocalHost final : public RankHost, private pmix::Host {
@@ -56,9 +56,9 @@ class LocalHost final : public RankHost, private pmix::Host {
   struct Rank {
     pid_t pid = 0;  // 0 until the process guard reports it
     bool ended = false;
-    bool missed = false;          // the job goes on without it
-    bool reported = false;        // as dead
-    event::Timer disconnected{};  // from the server: until it is killed
+    bool missed = false;          // it ended and the job goes on: it may need a stand-in
+    bool reported = false;        // announce_death() was called for it
+    event::Timer disconnected{};  // runs since it lost its connection to the PMIx server; then it is killed
   };
   [[nodiscard]] const pmix::HostRanks& own() const noexcept { return plan_.job.hosts[plan_.job.own_host]; }
   [[nodiscard]] const Rank* find(unsigned rank) const noexcept;
@@ -92,18 +92,18 @@ class LocalHost final : public RankHost, private pmix::Host {
   const LocalResources resources_;
   const RankHostObserver observer_;
   std::unique_ptr<pmix::Server> server_;
-  std::vector<Rank> ranks_;  // as ranks()
-  std::size_t asked_ = 0;    // ranks requested from the process guard
-  std::size_t settled_ = 0;  // of those, answered
-  bool stands_in_ = false;   // a stand-in runs: one at a time
-  bool said_absence_ = false;
-  bool ending_ = false;
-  bool emptying_ = false;
-  bool empty_ = false;
-  bool guard_lost_ = false;
+  std::vector<Rank> ranks_;    // in the order of ranks()
+  std::size_t asked_ = 0;      // ranks requested from the process guard
+  std::size_t settled_ = 0;    // ranks of these that have been started or refused
+  bool stands_in_ = false;     // a stand-in runs: one at a time
+  bool said_absence_ = false;  // the message about a rank that did not join has been printed
+  bool ending_ = false;        // the job ends: no further start
+  bool emptying_ = false;      // kill_all() was called
+  bool empty_ = false;         // no process of the job is left on this host
+  bool guard_lost_ = false;    // the process guard has died
   event::Watch reports_;
-  event::Timer orphans_;
-  event::Timer unblocking_;
+  event::Timer orphans_;     // next round of kill_orphans()
+  event::Timer unblocking_;  // next round of unblock_guard()
 };
 
 }  // namespace runtime::launch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/messages.hpp — how the launcher words what happened to a rank, and the status that follows from it.
+// runtime/host/messages.hpp — the texts of the launcher's messages about ranks, and the exit statuses of the launcher.
 // Pure functions.
 #pragma once
 #include <sys/types.h>
@@ -16,7 +16,7 @@ namespace runtime::launch {
 /// "was killed by signal 9 (SIGKILL)", "exited with status 7".
 std::string describe_end(int wait_status);
 
-/// 0..255 as a shell has it: 128 + signal for a signal.
+/// The exit status, 0..255, as a shell reports it: 128 + the signal's number for a signal.
 int exit_status_of(int wait_status) noexcept;
 
 /// "cannot start rank 3: ./a.out: Exec format error".
@@ -29,7 +29,7 @@ std::string signal_name(int signo);
 /// "1 rank", "3 ranks".
 std::string count_of_ranks(unsigned count);
 
-/// "cpu 3", "ranks 0-2,7".  `what` is one of them; `numbers` ascend.
+/// "cpu 3", "ranks 0-2,7".  `what` is the noun in the singular; `numbers` ascend.
 std::string list_numbers(std::string_view what, std::span<const std::uint32_t> numbers);
 /// "37 of 128 ranks started; waiting for h3, h4, h5 and 2 more hosts".
 std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/open_files.hpp — checks that launcher and daemon make before they start ranks: the limit of open files,
-// and for the launcher /proc, other limits and system calls.
+// runtime/host/open_files.hpp — tests before the start of ranks: launcher and daemon test the limit of open files, the
+// launcher also /proc, other limits and system calls.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,17 +8,18 @@
 
 namespace runtime::launch {
 
-/// Raises the soft limit of open files to the hard limit.  Returns the previous soft limit, which the ranks get; 0: the
-/// call failed.
+/// Raises this process's soft limit of open files to the hard limit.  Returns the previous soft limit, for
+/// SpawnPlan::open_files; 0 when it failed.
 std::uint64_t raise_open_files();
 
-/// Empty, or that `ranks` more ranks with `descriptors_per_rank` each are more than the limit allows beside what is
-/// open now: libpmix would wait for ever for those that cannot connect.
+/// Tests whether the limit of open files allows `descriptors_per_rank` more descriptors for each of `ranks` ranks.
+/// Returns an empty text, or the problem: libpmix would wait for ever for a rank that cannot connect.
 std::string check_open_files(std::size_t ranks, std::size_t descriptors_per_rank);
 
-/// Empty, or why the launcher would wait for ever here: /proc of another pid namespace, which never shows the end of a
-/// rank; sched_getaffinity refused, which hwloc repeats until it succeeds.  Or why the launcher would be killed: limits
-/// of file sizes and stacks that are too small.
+/// Returns an empty text, or the problem that prevents a launch on this host:
+///  - /proc of another pid namespace: it never shows the end of a rank;
+///  - sched_getaffinity is refused: hwloc repeats the call for ever;
+///  - the limit of file sizes or of the stack is too small: the launcher would be killed.
 std::string check_platform();
 
 }  // namespace runtime::launch

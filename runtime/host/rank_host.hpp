@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/rank_host.hpp — the ranks of one host as the job sees them, wherever that host is.
-// Threads: the loop's thread; observers are called from the loop, never from inside a call of theirs.
+// runtime/host/rank_host.hpp — the interface of Job to the ranks of one host: LocalHost for the launcher's own host,
+// daemon::RemoteHost for another.
+// Threads: the loop's thread.  Reports come from the loop, but Emptied may also come from inside kill_all().
 #pragma once
 #include <sys/types.h>
 
@@ -18,44 +19,43 @@ struct Started {
   std::uint32_t rank = 0;
   pid_t pid = 0;
 };
-/// The rank does not start; the job's exit status, and why.
+/// The rank does not start.
 struct Refused {
   std::uint32_t rank = 0;
-  int status = 0;
+  int status = 0;  ///< exit status for the job
   std::string why;
 };
 struct Exited {
   std::uint32_t rank = 0;
-  int wait_status = 0;
-  bool left_properly = false;
+  int wait_status = 0;         ///< as of waitpid(2)
+  bool left_properly = false;  ///< it called PMIx_Finalize, or never PMIx_Init
 };
-/// The host cannot go on as it should; the job must end with this status.
+/// The host cannot run its ranks any more; they count as ended.
 struct Trouble {
-  int status = 0;
+  int status = 0;  ///< exit status for the job
   std::string why;
 };
-/// No process of the job is left on the host, and all their output is here.
+/// No process of the job is left on the host, and all output of the ranks has been read.
 struct Emptied {};
-/// A rank asks for the end of the job.
+/// A rank has called PMIx_Abort.
 struct Abort {
   std::uint32_t rank = 0;
   int status = 0;
   std::string text;
 };
-/// What a rank says about a checkpoint (checkpoint_words.hpp).
+/// A rank has sent a checkpoint message (checkpoint_words.hpp).
 struct Checkpoint {
   std::uint32_t rank = 0;
   std::string text;
 };
-/// A line for people.
+/// A line to print on the launcher's stderr.
 struct Say {
   std::string line;
 };
 /// The answer to inquire().
 struct Answered {};
 
-/// What becomes of a host's ranks; daemons send it as it is, so a change of it is one of their messages (daemon/tree/
-/// messages.hpp).
+/// News of a host.  Daemons send it in this form: change it => bump daemon::kVersion (daemon/tree/messages.hpp).
 using Report = std::variant<Started, Refused, Exited, Trouble, Emptied, Abort, Checkpoint, Say, Answered>;
 using RankHostObserver = std::function<void(const Report& report)>;
 
@@ -63,25 +63,26 @@ class RankHost {
  public:
   virtual ~RankHost() = default;
   [[nodiscard]] virtual const std::string& name() const noexcept = 0;
-  [[nodiscard]] virtual const std::vector<std::uint32_t>& ranks() const noexcept = 0;
+  [[nodiscard]] virtual const std::vector<std::uint32_t>& ranks() const noexcept = 0;  ///< ascending
 
-  /// Starts all ranks; each is reported started or refused.
+  /// Starts all ranks; reports Started or Refused for each.
   virtual void start() = 0;
-  /// To the process groups of all ranks that live.  A signal that ends the job also stops the starting of more.
+  /// Sends `signo` to the process groups of all living ranks.  `ends_the_job` also stops the start of further ranks.
   virtual void signal(int signo, bool ends_the_job) = 0;
-  /// Kills every process of the job on the host, and reports it empty.
+  /// Kills every process of the job on the host, then reports Emptied.
   virtual void kill_all() = 0;
-  /// Tells the ranks' event handlers that `rank` died.
+  /// Reports the death of `rank` to the PMIx event handlers of the ranks on this host.
   virtual void announce_death(unsigned rank) = 0;
-  /// Ranks that are being started now: neither reported yet nor held back.
+  /// Number of ranks whose start has been requested and neither succeeded nor failed.  0 for a remote host: only its
+  /// daemon knows.
   [[nodiscard]] virtual std::size_t starting() const noexcept { return 0; }
-  /// Ranks that have begun to exit and whose end has not been reported: the cause of other failures may be among them.
-  /// Of other hosts only their daemons know these and the former.
+  /// Ranks that have begun to exit and are not reported yet: the cause of other failures may be among them.  Empty for
+  /// a remote host: only its daemon knows.
   [[nodiscard]] virtual std::vector<std::uint32_t> dying_ranks() const { return {}; }
-  /// Asks the host for all ends of ranks that it knows of; Answered follows when they have been reported.  Nothing
-  /// happens where dying_ranks() tells them.
+  /// Requests from a remote host the reports of all ranks that have ended or are exiting; Answered follows them.  Does
+  /// nothing for the local host, which has dying_ranks().
   virtual void inquire() {}
-  /// True between inquire() and Answered.  A host that is lost owes nothing.
+  /// True from inquire() until Answered.  False for a lost host.
   [[nodiscard]] virtual bool owes_answer() const { return false; }
 };
 

@@ -65,7 +65,7 @@ Session Session::plan() {
   return Session{std::move(job_id), std::move(directory)};
 }
 
-/// A sweep of old sessions may see a directory between mkdir and flock, lock it and remove it: then again.
+/// Repeats mkdir and flock when a sweep_stale_sessions() of another process has removed the directory between them.
 Result<void> Session::create() {
   constexpr int kMostAttempts = 100;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
@@ -109,7 +109,7 @@ void sweep_stale_sessions() {
   for (const fs::directory_entry& entry : fs::directory_iterator{base_directory(), error}) {
     const std::string name = entry.path().filename();
     if (!name.starts_with(prefix)) continue;
-    // The lock alone tells: another process may have the owner's pid by now, and another namespace may hide the owner.
+    // Only the lock shows whether the owner lives: its pid may be reused or hidden by a pid namespace.
     // An owner between mkdir and flock makes its directory again.
     if (const Fd lock = open_and_lock(entry.path()); lock) {
       kill_members(name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/session.hpp — the job's name and its private directory, and the removal of those of dead launchers.
-// The directory is ours while its flock is held; a launcher that dies lets go of it.  Threads: one owner.
+// runtime/host/session.hpp — the name and the private directory of a session: one launcher or daemon and its ranks.
+// The owner holds the flock of the directory while it lives.  A directory without a lock belongs to a dead launcher or
+// daemon; sweep_stale_sessions() removes it.  Threads: one owner.
 #pragma once
 #include <sys/types.h>
 
@@ -12,7 +13,7 @@ namespace runtime::launch {
 
 class Session {
  public:
-  /// Chooses a name that no other job on this host has; creates nothing yet.
+  /// Chooses a name that no other session has; creates nothing.
   static Session plan();
 
   Session(Session&&) noexcept = default;
@@ -25,7 +26,7 @@ class Session {
   /// Makes the directory, mode 0700, and takes its lock.  Errors: os, permission.
   Result<void> create();
 
-  /// Writes the job's secret where its ranks read it, mode 0600; the file's path.  Errors: os.
+  /// Writes the job's secret into the directory, mode 0600; returns the file's path.  Requires: create().  Errors: os.
   Result<std::string> keep_secret(const std::string& text) const;
 
   /// Removes the directory with everything in it, if create() made it.
@@ -38,10 +39,11 @@ class Session {
   Fd lock_;
 };
 
-/// The directory of the launcher with this process id; empty: this user has none.
+/// The session directory of the launcher with this process id; empty when this user has no such launcher.
 std::string find_session(pid_t launcher);
 
-/// Removes the directories of this user's launchers that are dead, and kills what is left of their jobs.
+/// Removes the session directories of this user's dead launchers and daemons, and kills the processes that they
+/// started.
 void sweep_stale_sessions();
 
 }  // namespace runtime::launch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/signals.hpp — the launcher's signals as descriptor events: blocked in all threads, read in the loop.
+// runtime/host/signals.hpp — the launcher's signals: blocked in all threads and read from a signalfd in the loop.
 #pragma once
 #include <functional>
 
@@ -9,11 +9,11 @@ namespace runtime::launch {
 
 class Signals {
  public:
-  /// Blocks what a launcher handles, before other threads exist (they inherit it), and SIGPIPE.  Signals that its
-  /// caller had it ignore (nohup) stay ignored.  Errors: os.
+  /// Blocks the signals that a launcher handles, and SIGPIPE, SIGXFSZ and SIGTTOU.  Signals that are ignored now
+  /// (nohup) stay ignored.  Requires: no other thread exists, since threads inherit the mask.  Errors: os.
   static Result<Signals> block();
 
-  /// Calls back with the number of each signal that arrives.
+  /// From now on runs `callback` in the loop with the number of each signal that arrives.
   void deliver(event::Loop& loop, std::function<void(int)> callback);
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/launch/control.hpp — how commands reach the launcher of a running job: a socket in its session directory, for
-// processes of its user.  A connection carries one request, a line, and is answered by a line
-// (docs/design/checkpoint.md).
+// runtime/launch/control.hpp — the control socket of a running job: a Unix socket in the session directory, for
+// processes of the same user.  A connection carries one request line and one answer line (docs/design/checkpoint.md).
 #pragma once
 #include <sys/types.h>
 
@@ -15,19 +14,20 @@
 
 namespace runtime::launch {
 
-/// The launcher's side.  No client holds it up.  Threads: the loop's thread.
+/// The launcher's side.  It never blocks on a client; a client that sends no request within 5 s is dropped.
+/// Threads: the loop's thread.
 class Control {
  public:
-  /// `quiescence` must outlive it.  Errors: os.
+  /// Makes the socket in `directory`.  `quiescence` must outlive the object.  Errors: os.
   static Result<std::unique_ptr<Control>> open(event::Loop& loop, const std::string& directory, Quiescence& quiescence);
 
  private:
   struct Client {
     Fd fd;
-    std::string line;
-    bool asks = false;  // for what quiescence_ is at
+    std::string line;   // the request, as far as it has come
+    bool asks = false;  // its quiesce request is in progress
     event::Watch readable;
-    event::Timer silence;
+    event::Timer silence;  // until its request must have come
   };
   using Clients = std::list<Client>;
 
@@ -46,8 +46,10 @@ class Control {
   event::Timer retry_;
 };
 
-/// A command's side: asks the launcher with this process id, waits for the answer, says on stderr what prevents it.
-/// Returns the command's exit status.  `timeout` zero: none.
+// The side of opalrun --quiesce and --resume: sends the request to the launcher with process id `launcher`, waits for
+// the answer and prints a problem on stderr after `name`.  Returns the exit status, 0 or 1.
+
+/// Quiesces the job.  `timeout`: how long the launcher waits for the ranks; zero: no limit.
 int quiesce_job(const std::string& name, pid_t launcher, std::chrono::milliseconds timeout);
 int resume_job(const std::string& name, pid_t launcher);
 

@@ -66,7 +66,7 @@ RankHostObserver Job::observer_of(std::size_t host) {
   return [this, host](const Report& report) { std::visit([&](const auto& news) { on(host, news); }, report); };
 }
 
-/// Its ranks are as good as ended.
+/// The ranks of the host count as ended.
 void Job::on(std::size_t host, const Trouble& trouble) {
   for (const unsigned rank : hosts_[host].host->ranks()) {
     if (note_end(rank) && continues()) announce_death(rank);
@@ -110,7 +110,7 @@ void Job::on(std::size_t /*host*/, const Started& started) {
   ranks_[started.rank].pid = started.pid;
 }
 
-/// Before the news is noted.
+/// Counts the start of `rank` as settled.  Requires: its pid or end is not stored yet.
 void Job::settle_start(const Rank& rank) {
   if (rank.pid != 0 || rank.ended || --unstarted_ != 0) return;
   progress_ = {};
@@ -158,18 +158,18 @@ void Job::on(std::size_t /*host*/, const Exited& exited) {
   if (ended_ == ranks_.size() || (phase_ != Phase::running && living() == 0)) empty();
 }
 
-/// How likely a failure is the cause of the others.  No rank is killed because a peer failed before the launcher has
-/// said so: a signal is the likeliest.  Ranks abort the job because a peer has failed more often than the other way
-/// round.
+/// The likelihood that a failure is the cause of the others.  A signal is likeliest: the launcher kills ranks only
+/// after its decision.  An abort is least likely: most ranks abort because a peer has failed.
 int Job::Failure::weight() const noexcept {
   if (abort) return 0;
   return WIFSIGNALED(wait_status) ? 3 : wait_status != 0 ? 2 : 1;
 }
 
-/// Says which failure ends the job.  A rank that dies often makes others fail at once, whose end may be reported first:
-/// as long as some rank is dying, or another host has not told what it knows, the cause may still be to come.  Ranks
-/// that end by themselves are given time to do so before they are told to: the grace period after a rank that left the
-/// job in order and only then ended with a status of its own, since it is not needed any more.
+/// Decides which failure ends the job.  The death of a rank often makes others fail, whose ends may be reported first.
+///  - While a rank is dying, or a host has not answered inquire(), the cause may be unknown: wait at most
+///    kLongestDecision.
+///  - After a rank that exited with a status, give the others time to end by themselves: the grace period if that rank
+///    had left the job (it is not needed), else kOthersEnd.
 void Job::decide() {
   if (phase_ != Phase::running || failures_.empty()) return;
   const Failure cause = *std::max_element(failures_.begin(), failures_.end(),
@@ -207,7 +207,7 @@ bool Job::cause_may_come() const {
   });
 }
 
-/// Once: other hosts may know of ends that were the cause of the first failure that is reported here.
+/// Sends Inquire to all hosts, once: they may know of ends that caused the first failure reported here.
 void Job::inquire() {
   if (std::exchange(inquired_, true)) return;
   for (const Host& host : hosts_) {
@@ -215,7 +215,7 @@ void Job::inquire() {
   }
 }
 
-/// What may have failed besides, as far as that is known.
+/// A text that names the hosts that owe an answer.
 std::string Job::silent_hosts() const {
   std::string text;
   for (const Host& host : hosts_) {
@@ -318,7 +318,7 @@ void Job::on_lost(std::size_t index, int status, const std::string& why) {
   if (living() == 0) empty();
 }
 
-/// The first failure is said and decides the status; what follows from it is not news.
+/// Ends the job: prints `message`, sets the exit status, sends `signo`.  Does nothing if the job is ending.
 void Job::fail(int status, const std::string& message, int signo) {
   if (phase_ != Phase::running) return;
   status_ = status;
@@ -327,8 +327,8 @@ void Job::fail(int status, const std::string& message, int signo) {
   end_with(signo);
 }
 
-/// libpmix complains on stderr about every client that goes while it is being ended; our own lines have another
-/// descriptor.
+/// Redirects descriptor 2 to /dev/null: libpmix prints a message for every client that ends now.  The launcher's own
+/// lines go to own_stderr_.
 void Job::silence_libraries() {
   std::fflush(stderr);
   const Fd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
@@ -346,7 +346,7 @@ void Job::end_with(int signo) {
   grace_ = loop_.after(options_.grace, [this] { empty(); });
 }
 
-/// Kills whatever is left of the job: nothing after a normal end, unless a rank left processes of its own behind.
+/// Kills all processes of the job that are left.  After a normal end these are only processes that ranks left behind.
 void Job::empty() {
   if (phase_ == Phase::emptying || phase_ == Phase::done) return;
   phase_ = Phase::emptying;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/launch/job.hpp — one job from its first rank to its last, on all its hosts: what to make of what happens to
-// ranks, and when the job is over.
-// The phases only move forward: running (ranks live), ending (SIGTERM sent), emptying (SIGKILL to whatever is left),
-// done.  The first failure decides the exit status and is reported once.  In a continuous job (--continuous) each
-// failure is reported, and the job runs until the last rank has ended.  Threads: the loop's thread.
+// runtime/launch/job.hpp — one job on all its hosts.  Job starts the ranks, receives the reports of the hosts, and
+// decides when the job ends and with which exit status.
+// The phases only move forward: running (ranks live), ending (SIGTERM sent), emptying (SIGKILL to every process that is
+// left), done.  One failure, the likeliest cause, decides the exit status and is printed once.  In a continuous job
+// (--continuous) each failure is printed, the first decides the status, and the job runs until the last rank has ended.
+// Owns the Output.  Threads: the loop's thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,34 +20,35 @@ namespace runtime::launch {
 
 class Job {
  public:
-  /// `name` is the launcher's, for its messages.  `on_emptied` runs when no process of the job is left, before the last
-  /// output is written.
+  /// `name`: how the launcher was called, for its messages.  `on_emptied` runs when no process of the job is left,
+  /// before the last output is written.
   Job(event::Loop& loop, std::string name, unsigned ranks, Options options, std::function<void()> on_emptied);
   ~Job();
 
-  /// Adds a host, all before run(); the returned observer is for its making.  The host must outlive run().
+  // For each host, in the order of their numbers and before run(): make a RankHost that reports to observer_of(number),
+  // then add() it.  It must outlive run().
   RankHostObserver observer_of(std::size_t host);
   void add(RankHost& host) { hosts_.push_back({&host}); }
 
-  /// Runs the job to its end; the exit status.
+  /// Runs the loop until the job is done and its output is written.  Returns the exit status of the launcher.
   int run();
 
-  /// A signal that the launcher was sent.
+  /// Handles a signal that the launcher has received: ends the job, or forwards the signal to the ranks.
   void on_signal(int signo);
 
-  /// The host is out of reach, and so are its ranks; their end is taken for granted.
+  /// The host is lost.  Its ranks count as ended, and the host as emptied.
   void on_lost(std::size_t host, int status, const std::string& why);
 
-  /// Nothing has ended it yet.
+  /// True while the phase is running.
   [[nodiscard]] bool goes_on() const noexcept { return phase_ == Phase::running; }
 
-  /// A line of the launcher's own, after its name.
+  /// Prints a line on stderr: the launcher's name and `text`.
   void say(const std::string& text);
 
   [[nodiscard]] stdio::Output& output() noexcept { return output_; }
-  /// Called when the launcher was continued: it may be in the terminal's foreground again.
+  /// Called after SIGCONT: the launcher may be in the terminal's foreground again.
   std::function<void()> on_continued = [] {};
-  /// Called when a rank has ended, in whatever way, or with its host.
+  /// Called once when a rank has ended in any way, or was not started, or its host is lost.
   std::function<void(unsigned rank)> on_ended = [](unsigned) {};
   std::function<void(const Checkpoint&)> on_checkpoint = [](const Checkpoint&) {};
 
@@ -63,12 +65,12 @@ class Job {
     bool lost = false;
   };
 
-  /// A rank whose end is a failure; wait status 0: it did not leave the job properly.
+  /// A rank whose end is a failure.  With wait status 0 and no abort, it did not leave the job properly.
   struct Failure {
     unsigned rank;
     int wait_status;
-    bool left_properly;               // or never joined
-    std::optional<Abort> abort = {};  // it asked for the end of the job
+    bool left_properly;               // as in Exited
+    std::optional<Abort> abort = {};  // it called PMIx_Abort; then wait_status has no meaning
     [[nodiscard]] int weight() const noexcept;
   };
 
@@ -108,23 +110,23 @@ class Job {
   const std::string name_;
   const Options options_;
   const std::function<void()> on_emptied_;
-  const Fd own_stderr_;  // stays open when silence_libraries() takes descriptor 2 away
+  const Fd own_stderr_;  // copy of descriptor 2, which silence_libraries() redirects to /dev/null
   stdio::Output output_;
   std::vector<Host> hosts_;
   std::vector<Rank> ranks_;
-  unsigned ended_ = 0;
-  unsigned unstarted_;  // neither running nor ended
+  unsigned ended_ = 0;  // number of ranks that have ended
+  unsigned unstarted_;  // number of ranks neither started nor ended
   Phase phase_ = Phase::running;
   int status_ = 0;
-  std::vector<Failure> failures_;  // in the order of their reports; the job ends because of one of them
-  bool inquired_ = false;
-  bool decision_overdue_ = false;
-  bool decision_awaits_dying_ = false;  // else: that ranks end by themselves
+  std::vector<Failure> failures_;       // in the order of their reports; decide() chooses the cause among them
+  bool inquired_ = false;               // inquire() has run
+  bool decision_overdue_ = false;       // decision_ has run: decide with the failures known now
+  bool decision_awaits_dying_ = false;  // decision_ waits for dying ranks; false: for ranks to end by themselves
   bool by_hand_ = false;                // ended by a signal or the timeout: the output may have no reader any more
-  event::Timer timeout_;
-  event::Timer decision_;
-  event::Timer grace_;
-  event::Timer progress_;  // on a terminal, until all ranks have been started
+  event::Timer timeout_;                // --timeout
+  event::Timer decision_;               // latest time of decide()
+  event::Timer grace_;                  // next phase: ending -> emptying -> done
+  event::Timer progress_;               // on a terminal, until all ranks have been started
 };
 
 }  // namespace runtime::launch

@@ -6,9 +6,9 @@
 
 namespace runtime::launch {
 
-/// Runs the job and ends the process with its exit status; returns a status only when nothing was started.
-/// `name` is how the launcher was called; `command_line` is argv, for the process guard's name in ps.
-/// Call once, before the process has threads.
+/// Runs the job and ends the process with its exit status.  If no rank can be started, prints the problem and returns
+/// the status.  `name`: how the launcher was called.  `command_line`: argv, which the process guard overwrites with its
+/// name.  Requires: called once, while the process has one thread.
 int launch(const std::string& name, const Options& options, guard::CommandLine command_line);
 
 }  // namespace runtime::launch

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/launch/quiescence.hpp — takes all ranks of the job through the steps of a checkpoint, each when all ranks
-// have answered the last (docs/design/checkpoint.md).  Threads: the loop's thread.
+// runtime/launch/quiescence.hpp — the launcher's state machine of a checkpoint.  It sends a step to all ranks, and the
+// next step when all ranks have answered (docs/design/checkpoint.md).  Threads: the loop's thread.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -15,27 +15,30 @@ namespace runtime::launch {
 
 class Quiescence {
  public:
-  /// Empty: done; else why not.
+  /// Gets the result: an empty text, or why the job cannot be quiesced.
   using Answer = std::function<void(const std::string& problem)>;
 
   /// `ask` sends a request (checkpoint_words.hpp) to all ranks.
   Quiescence(event::Loop& loop, unsigned ranks, std::function<void(const std::string& request)> ask);
 
-  /// Answers when all ranks are quiescent, or that they go on, and why: a rank is outside of MPI, has failed, or has
-  /// not answered within `timeout` (zero: there is none).
+  /// Starts a checkpoint.  `answer` runs once: with an empty text when all ranks are quiescent, else with the reason,
+  /// and then the ranks run on.  Reasons: another quiesce() is in progress or done; a rank is not between MPI_Init and
+  /// MPI_Finalize; a rank reports a problem, ends, or does not answer within `timeout` (zero: no limit).
   void quiesce(std::chrono::milliseconds timeout, Answer answer);
-  /// The caller of quiesce() does not wait any more: the ranks go on, no answer follows.
+  /// Cancels a quiesce() in progress: the ranks run on, and `answer` does not run.
   void give_up();
-  /// The ranks go on.  Empty, or that they do already.
+  /// Lets the ranks run on.  Returns an empty text, or a problem when they are running.
   std::string resume();
 
-  /// What a rank has said.
+  /// Handles a checkpoint message of `rank`.
   void on_answer(unsigned rank, const std::string& text);
+  /// `rank` has ended, in any way.
   void on_ended(unsigned rank);
 
  private:
+  /// draining and confirming are two rounds of the step quiesce; emptying is the step checkpoint.
   enum class Stage : std::uint8_t { running, draining, confirming, emptying, quiescent };
-  enum class Part : std::uint8_t { outside, joined, left };
+  enum class Part : std::uint8_t { outside, joined, left };  // of a rank: before, between, after "join" and "leave"
 
   [[nodiscard]] bool changing() const noexcept { return stage_ != Stage::running && stage_ != Stage::quiescent; }
   [[nodiscard]] std::vector<std::uint32_t> ranks_that_are(Part part) const;
@@ -49,8 +52,8 @@ class Quiescence {
   std::vector<Part> parts_;  // by rank
   Stage stage_ = Stage::running;
   std::uint64_t round_ = 0;
-  std::string request_;         // that ranks are to answer
-  std::set<unsigned> awaited_;  // that have not
+  std::string request_;         // the request sent last
+  std::set<unsigned> awaited_;  // ranks that have not answered request_
   Answer answer_;
   event::Timer timeout_;
 };

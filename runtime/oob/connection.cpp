@@ -32,7 +32,7 @@ Result<void> Connection::on_note(opal::am::Endpoint& from, Topic topic, ByteSpan
   if (!opal::read_object(content, note)) return Error{Errc::protocol, 0, "oob: note too short", content.size()};
   switch (topic) {
     case Topic::want:
-      // Both ask when they have connected to each other at the same time.
+      // Both sides have connected at the same time, and both send want: only that of the lower PeerId is answered.
       if (role_ == Role::asks && first_.context().id() < first_.peer()) return {};
       if (note.generation <= generation_ && role_ == Role::offers) {
         return Error{Errc::protocol, 0, "oob: a transport upgrade is wanted again", note.generation};
@@ -123,7 +123,7 @@ void Connection::send_hello() {
   post(*upgrade_, Topic::upgrade_hello);
 }
 
-/// The transport upgrade has ended. The peer is told, since it may not see it.
+/// Ends the transport upgrade here and sends drop, since the peer may not see the end of its endpoint.
 void Connection::lose() {
   opal::am::Endpoint& over = *std::exchange(upgrade_, nullptr);
   stream_.close(over);

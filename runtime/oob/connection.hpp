@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/oob/connection.hpp — one peer of the channel: a Stream that begins on one endpoint (tcp) and moves to a
-// transport upgrade when there is one.  docs/design/oob.md: which side asks, what goes over which route, how it falls
-// back. Threads: as the endpoints' Contexts.
+// runtime/oob/connection.hpp — one peer of the OOB channel: a Stream that begins on the base endpoint (tcp) and moves
+// to the endpoint of a transport upgrade when both sides have agreed on one.  docs/design/oob.md has the protocol and
+// the fallback.  The endpoints belong to their Contexts.  Threads: as the endpoints' Contexts.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,62 +10,61 @@
 
 namespace runtime::oob {
 
-/// What a Connection needs for its transport upgrade; called from step() only, which is outside of any progress().
+/// What a Connection needs for its transport upgrade.  Connection calls it from step() and end() only, outside of
+/// progress().
 class Upgrader {
  public:
   virtual ~Upgrader() = default;
-  /// The address of this process with all its transports; empty: it has no better one.
+  /// The address of this process with all its transports; empty when it has no better transport.
   virtual ByteSpan upgrade_address() = 0;
-  /// Connects to that address by a better transport than `base` has; null when there is none.
+  /// Connects to `address` by a better transport than that of `base`; null when there is none.
   virtual opal::am::Endpoint* connect_upgrade(ByteSpan address, const opal::am::Endpoint& base) = 0;
   virtual void disconnect_upgrade(opal::am::Endpoint& endpoint) = 0;
 };
 
-/// Connects when the best transport to that address is better than the one of `base`; null otherwise.
+/// Connects to `address` if the best transport to it has a higher exclusivity than that of `base`; else returns null.
 OPAL_EXPORT opal::am::Endpoint* connect_if_better(opal::am::Context& context, ByteSpan address,
                                                   const opal::am::Endpoint& base);
 
 class OPAL_EXPORT Connection {
  public:
-  /// A transport upgrade pays after so many messages; an attempt that came to nothing, after eight times
-  /// more.
-  static constexpr std::uint64_t kWorthwhile = 16;
-  static constexpr std::uint32_t kAttempts = 4;
+  static constexpr std::uint64_t kWorthwhile = 16;  ///< messages before the first attempt to upgrade
+  static constexpr std::uint32_t kAttempts = 4;  ///< at most; each follows 8 times as many messages as the one before
 
-  /// The side that connected asks for the transport upgrade.
+  /// The side that connected requests the transport upgrade (asks); the other side sends its address (offers).
   enum class Role : std::uint8_t { asks, offers };
 
   Connection(opal::am::Endpoint& base, Role role, Upgrader& upgrader);
 
   [[nodiscard]] Stream& stream() noexcept { return stream_; }
 
-  /// As Stream::receive, for what came by the base endpoint or the better one.
+  /// As Stream::receive(), for a piece or note from the base endpoint or that of the upgrade.
   Result<const Assembler::Message*> receive(opal::am::Endpoint& from, ByteSpan piece);
 
-  /// Whether an upgrade_hello of a new endpoint is from this peer; then on_upgrade_hello().
+  /// True when an upgrade_hello with this note is from this peer; the caller then calls on_upgrade_hello().
   [[nodiscard]] bool expects(const Note& note) const noexcept;
   void on_upgrade_hello(opal::am::Endpoint& upgrade);
 
-  /// The endpoint of the transport upgrade, as soon as there is one, in use or not; null: none.
+  /// The endpoint of the transport upgrade, in use or not yet; null: none.
   [[nodiscard]] opal::am::Endpoint* upgrade() const noexcept { return upgrade_; }
 
-  /// True when step() has something to do: after a message either way, a note, the failure of an endpoint.
-  /// Always, when no way is left.
+  /// True when step() has work.  It may become true with each message sent or received, each note, and the failure of
+  /// an endpoint.  Always true when !alive().
   [[nodiscard]] bool needs_step() const noexcept;
-  /// Asks for, makes, ends the transport upgrade.  Outside of progress().
+  /// Requests, makes and ends transport upgrades.  Requires: not inside progress().
   void step();
-  /// False when no way is left.
+  /// False when both endpoints have failed.
   [[nodiscard]] bool alive() const noexcept { return stream_.current() != nullptr; }
-  /// Ends the transport upgrade and whatever is in flight to one: before the base endpoint is disconnected.
+  /// Ends the transport upgrade, also one in progress.  Call it before the base endpoint is disconnected.
   void end();
 
  private:
   enum class State : std::uint8_t {
-    none,        // and none is being made
-    wanted,      // asks: until the offer
-    offered,     // offers: until the upgrade_hello
-    confirming,  // asks: until its upgrade_hello is answered
-    up,
+    none,        // no upgrade, none in progress
+    wanted,      // asks: has sent want, awaits offer
+    offered,     // offers: has sent offer, awaits upgrade_hello
+    confirming,  // asks: has sent upgrade_hello, awaits upgrade_ready
+    up,          // the upgrade is connected
   };
   Result<void> on_note(opal::am::Endpoint& from, Topic topic, ByteSpan content);
   void want();
@@ -80,13 +79,13 @@ class OPAL_EXPORT Connection {
   Role role_;
   Stream stream_;
   State state_ = State::none;
-  std::uint32_t generation_ = 0;
-  std::uint64_t token_ = 0;
-  std::uint64_t due_ = kWorthwhile;  // in messages of the stream
+  std::uint32_t generation_ = 0;     // Note::generation of the last attempt
+  std::uint64_t token_ = 0;          // Note::token of it
+  std::uint64_t due_ = kWorthwhile;  // Stream::traffic() from which on the next attempt is made
   opal::am::Endpoint* upgrade_ = nullptr;
-  bool asked_ = false;    // the peer wants an offer
-  std::string offer_;     // the peer's address, to be connected to
-  bool dropped_ = false;  // the peer has ended the transport upgrade
+  bool asked_ = false;    // a want has come; step() answers it
+  std::string offer_;     // the address in an offer; step() connects to it
+  bool dropped_ = false;  // the peer has ended the upgrade; step() ends it here
 };
 
 }  // namespace runtime::oob

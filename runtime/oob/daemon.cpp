@@ -117,7 +117,7 @@ std::string_view Daemon::transport(opal::am::Endpoint& to) {
   return way == nullptr ? "none" : way->attributes().transport;
 }
 
-/// What was posted outside of progress() goes out with the next one, which nothing else may wake.
+/// Posts a service(), once: operations posted outside progress() need the next progress() to be sent.
 void Daemon::kick() {
   if (kicked_) return;
   kicked_ = true;
@@ -127,7 +127,7 @@ void Daemon::kick() {
   });
 }
 
-/// What it was armed for lasts until a progress() that brings something.
+/// The Context stays armed until a progress() that handles something.
 bool Daemon::Side::advance() {
   if (context == nullptr) awake = false;
   if (!awake) return false;
@@ -156,7 +156,7 @@ void Daemon::service() {
   loop_.post([this] { service(); });
 }
 
-/// Sends what peers did not take before, as long as there is some.
+/// Calls advance() of all blocked streams.
 void Daemon::send_blocked() {
   blocked_ = false;
   for (const auto& [endpoint, peer] : peers_) {
@@ -167,7 +167,8 @@ void Daemon::send_blocked() {
   if (!blocked_) retry_ = {};
 }
 
-/// After anything that a peer's connection may answer with work: for soon, since it may be inside of progress().
+/// Call it after each use of a peer's connection.  It schedules step() and the retry of a blocked stream; it does not
+/// run them, since the caller may be inside progress().
 void Daemon::step_peer(Peer& peer) {
   Stream& stream = peer.connection.stream();
   Side& side = stream.current() == peer.connection.upgrade() ? upgrade_ : base_;
@@ -272,8 +273,8 @@ void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
   receive(*peer, from, delivery.data);
 }
 
-/// A process that has come back has another endpoint; what it had on the one before is over, which is told before the
-/// first message of the new one.
+/// A peer that has connected again has a new endpoint.  Ends the connection on its old endpoint; on_daemon_lost runs
+/// for it before the first message of the new one.
 void Daemon::supersede(const opal::am::Endpoint& fresh) {
   const auto former =
       std::find_if(peers_.begin(), peers_.end(), [&](const auto& each) { return each.first->peer() == fresh.peer(); });
@@ -283,8 +284,8 @@ void Daemon::supersede(const opal::am::Endpoint& fresh) {
   expel(endpoint);
 }
 
-/// The same process has a new connection in place of the old one, by the same endpoint: nothing of the old one goes on,
-/// which its users are told before the first message of the new one.
+/// Ends the connection on `endpoint`, because the peer has a new incarnation.  on_daemon_lost runs before the first
+/// message of the new connection, which may use the same endpoint.
 void Daemon::renew(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
   if (opal::am::Endpoint* const upgrade = entry->second->connection.upgrade()) {
@@ -329,7 +330,7 @@ void Daemon::on_hello(Peer& peer, ByteSpan content) {
   send_to(peer, Topic::welcome, {});
 }
 
-/// An answer; a peer that does not take its answers loses them; no other peer loses anything.
+/// Sends an answer.  If the queue of the peer is full, the answer is dropped.
 void Daemon::send_to(Peer& peer, Topic topic, ByteSpan content) {
   (void)peer.connection.stream().send(topic, content);
   step_peer(peer);
@@ -337,7 +338,7 @@ void Daemon::send_to(Peer& peer, Topic topic, ByteSpan content) {
 
 // --- Ends
 
-/// What it means for the peer is found out outside of progress().
+/// Schedules step(), which finds out whether the peer is lost.  Runs inside progress().
 void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) noexcept {
   const bool upgrade = upgrade_.context != nullptr && &endpoint.context() == upgrade_.context.get();
   if (upgrade && !by_upgrade_.contains(&endpoint)) return expel(endpoint);
@@ -345,7 +346,7 @@ void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) 
   kick();
 }
 
-/// The job hears of dead ranks from the process guard; here only the peer goes.
+/// Removes a peer without an endpoint.  The process guard reports the deaths of ranks, so the job is not informed here.
 void Daemon::lose(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
   if (entry == peers_.end()) return;
@@ -353,7 +354,7 @@ void Daemon::lose(opal::am::Endpoint& endpoint) {
   disconnect(endpoint);
 }
 
-/// Tells the users of the daemon that it has ended.
+/// Calls on_daemon_lost for a peer that is no rank.
 void Daemon::forget(Peer& peer, const Error& why) {
   if (peer.rank < 0 && host_.on_daemon_lost) host_.on_daemon_lost(peer.endpoint, why);
 }

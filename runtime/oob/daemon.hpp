@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/oob/daemon.hpp — a daemon's end of the out-of-band channel: active-message Contexts in the event loop, one
-// for tcp, where every connection begins, and one for all transports, opened when a peer first asks for a transport
-// upgrade. Ranks connect, say hello, and are known by rank from then on; what they send is checked before use, and a
-// peer that did not say a valid hello gets no service.  A peer's endpoint of the first Context stands for it, also when
-// that way is dead and another carries its messages.  Threads: the loop's thread.
+// runtime/oob/daemon.hpp — a daemon's (or the launcher's) end of the out-of-band channel.  It runs active-message
+// Contexts in the event loop: the base Context, for tcp only, where every connection begins; and the upgrade Context,
+// for all transports, opened by the first transport upgrade.
+// A rank connects and sends Hello.  A peer without a valid Hello is another daemon if DaemonHost has on_daemon_message,
+// and is refused otherwise.  The endpoint of the base Context identifies a peer, also when that endpoint has failed and
+// the upgrade carries the messages.  Threads: the loop's thread.
 #pragma once
 #include <functional>
 #include <map>
@@ -21,17 +22,18 @@ namespace runtime::oob {
 
 /// What the daemon needs from the job; called in the loop's thread.
 struct DaemonHost {
-  std::function<void(const std::string& line)> say;
-  /// A message from Topic::user on of a peer that is no rank: another daemon, which has proved to know the secret.
+  std::function<void(const std::string& line)> say;  ///< prints a line for the user
+  /// A message with Topic::user or above from a peer that is no rank: another daemon, which has proved the secret.
   std::function<void(opal::am::Endpoint& from, Topic topic, std::string content)> on_daemon_message = {};
-  /// The connection to a peer that is no rank is over: its endpoint goes after the call, or carries a new connection of
-  /// the same process, whose messages follow.
+  /// The connection to a peer that is no rank has ended.  After the call the endpoint is disconnected, or it carries a
+  /// new connection of the same process.
   std::function<void(opal::am::Endpoint& peer, const Error& why)> on_daemon_lost = {};
 };
 
 class Daemon final : private opal::am::Observer, private Upgrader {
  public:
-  /// `secret`: of the job; ranks must prove to know it.  Errors: those of am::Context::open.
+  /// `secret`: of the job; every peer must prove it.  `ranks`: number of ranks; a Hello with a higher rank is refused.
+  /// `loop` must outlive the daemon.  Errors: those of am::Context::open.
   static Result<std::unique_ptr<Daemon>> open(event::Loop& loop, const opal::config::Store& store,
                                               const opal::Secret& secret, std::string job_id, unsigned ranks,
                                               DaemonHost host);
@@ -40,38 +42,38 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   /// The value of kDaemonVariable for the ranks.
   [[nodiscard]] std::string address_text() const;
 
-  /// The address blob for connect() of another daemon.
+  /// The address for connect() of another daemon.  Valid as long as this object.
   [[nodiscard]] ByteSpan address() const noexcept { return base_.context->address(); }
 
-  /// Another daemon, by its address.  Errors: those of am::Context::connect.
+  /// Connects to another daemon.  The endpoint is valid until disconnect() or the return of on_daemon_lost for it.
+  /// Errors: those of am::Context::connect.
   Result<opal::am::Endpoint*> connect(ByteSpan address);
 
-  /// Sends to another daemon.  Errors: limit_reached, peer_gone.
+  /// Sends or queues a message to another daemon.  Errors: limit_reached, peer_gone.
   Result<void> send(opal::am::Endpoint& to, Topic topic, std::string content);
 
-  /// Ends the connection; what was sent is still delivered if the peer exists.  Not from inside of DaemonHost's
-  /// calls.
+  /// Ends the connection; messages handed to a transport are still delivered if the peer lives.  Requires: not inside a
+  /// call of DaemonHost.
   void disconnect(opal::am::Endpoint& peer);
 
-  /// True while something waits for that daemon to take it.
+  /// True while messages to `to` are queued here.
   [[nodiscard]] bool has_unsent(opal::am::Endpoint& to);
-  /// The transport that carries what is sent to that daemon now.
+  /// The transport in use for messages to `to`; "none" when no endpoint is left.
   [[nodiscard]] std::string_view transport(opal::am::Endpoint& to);
 
-  /// Handles what has arrived now, not when the loop comes to it.
+  /// Handles the messages that have arrived, within the call.
   void catch_up();
 
  private:
   struct Peer;
-  /// A Context with its place in the loop.  It is looked at only while it is awake: from when its descriptor is
-  /// readable, or something was done with it that it may have to go on with, until it has nothing more to do.
+  /// A Context in the loop.  service() progresses it only while it is awake.
   struct Side {
-    std::unique_ptr<opal::am::Context> context;
-    event::Watch readable;
-    bool awake = true;
-    bool armed = false;
+    std::unique_ptr<opal::am::Context> context;  // null: not opened
+    event::Watch readable;                       // the Context's descriptor
+    bool awake = true;                           // it may have work; set by the descriptor and by each operation
+    bool armed = false;                          // Context::arm() has succeeded and no message has come since
 
-    /// Whether something happened, or is to be looked at again.
+    /// Progresses the Context.  Returns awake.
     bool advance();
   };
   Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, std::string job_id,
@@ -110,16 +112,16 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   const std::string job_id_;
   const unsigned ranks_;
   const DaemonHost host_;
-  bool can_upgrade_ = false;  // transports than tcp
+  bool can_upgrade_ = false;  // am_transports allows other transports than tcp, and their Context could be opened
   Side base_;
   Side upgrade_;
   std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
   std::map<opal::am::Endpoint*, Peer*> by_upgrade_;
-  std::vector<opal::am::Endpoint*> over_;  // no peer's, or of one that has come back by another: to be disconnected
-  event::Timer retry_;
-  bool kicked_ = false;
-  bool blocked_ = false;  // some peer's way took nothing more at the last try
-  bool step_ = false;     // some peer or endpoint waits for step()
+  std::vector<opal::am::Endpoint*> over_;  // unwanted or replaced endpoints, which step() disconnects
+  event::Timer retry_;                     // next try for blocked peers
+  bool kicked_ = false;                    // a service() is posted
+  bool blocked_ = false;                   // some peer's stream is blocked()
+  bool step_ = false;                      // step() has work
 };
 
 }  // namespace runtime::oob

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/oob/link.hpp — a rank's end of the out-of-band channel to the daemon that launched it.
-// Uses a Context that the rank has anyway, with tcp unless the daemon has it neither, and one endpoint of it; a second
-// one, by a better transport, once the link has carried some messages.  Threads: as the Context's thread level says,
-// one call at a time; not from inside handlers.  The Context must outlive the Link.
+// It uses a Context of the rank, which must outlive the Link and must allow tcp if the daemon does.  The link begins on
+// one endpoint (tcp) and moves to a second one, of a better transport, after some messages.
+// Threads: as the Context's thread level says; one call at a time; not from inside handlers.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -16,22 +16,24 @@ namespace runtime::oob {
 
 class OPAL_EXPORT Link {
  public:
-  static constexpr std::chrono::seconds kTimeout{30};
+  static constexpr std::chrono::seconds kTimeout{30};  ///< of each wait for the daemon
 
-  /// Connects to the daemon named in the environment and waits for its welcome.  Errors: not_supported (this process
-  /// was not started by opalrun), protocol, permission (the daemon refused), timed_out, unreachable.
+  /// Connects to the daemon named in the environment, sends Hello and waits for the welcome.  Installs the handler of
+  /// kActiveMessageTag in `context`.  Errors: not_supported (this process was not started by opalrun), protocol,
+  /// permission (the daemon refused), timed_out, those of am::Context::connect.
   static Result<std::unique_ptr<Link>> open(opal::am::Context& context, unsigned rank);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  /// Sends a message; progresses the Context while the transport is full.  Errors: limit_reached, peer_gone, timed_out.
+  /// Sends a message and progresses the Context until a transport has taken it.  Errors: limit_reached, peer_gone,
+  /// timed_out.
   Result<void> send(Topic topic, ByteSpan content);
 
-  /// Sends `content` to the daemon and waits until it came back.  Errors: as send, and protocol (it came back changed).
+  /// Sends `content` to the daemon and waits for the echo.  Errors: as send(), and protocol (the echo differs).
   Result<void> echo(ByteSpan content);
 
-  /// The endpoint in use, for explain() and its transport; another one after a change.
+  /// The endpoint in use.  It changes with a transport upgrade; the reference is valid until the next call.
   [[nodiscard]] opal::am::Endpoint& endpoint() const noexcept;
 
  private:

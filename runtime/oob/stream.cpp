@@ -10,7 +10,7 @@ namespace {
 
 constexpr Error kGone{Errc::peer_gone, 0, "oob: no way to the peer is left"};
 
-/// What a message weighs in the window: many empty ones are something, too.
+/// The bytes that a message counts in window and queue: with a header, so that empty messages count too.
 std::size_t weight(ByteSpan content) noexcept { return content.size() + sizeof(PieceHeader); }
 
 }  // namespace
@@ -56,7 +56,7 @@ Result<void> Stream::advance() {
 Result<bool> Stream::send_waiting() {
   while (!idle()) {
     Message& message = messages_[next_];
-    // A message goes by one way, and the next begins only where the order of arrival is certain.
+    // All pieces of a message use one endpoint.  During a change of endpoints no new message begins.
     if (!message.started && (changing() || under_way_bytes_ >= kWindow)) break;
     OPAL_TRY_ASSIGN(const bool whole, send_pieces(message, first_number_ + next_));
     if (!whole) return false;
@@ -97,7 +97,7 @@ Result<bool> Stream::send_pieces(Message& message, std::uint64_t number) {
   return true;
 }
 
-/// Tells what has arrived; asks for the same before a change of ways.
+/// Sends an acknowledgement; before a change of endpoints with kAnswer, to get one from the peer.
 Result<bool> Stream::send_note() {
   PieceHeader head = header(Topic::acknowledge);
   head.flags = changing() && !asked_ ? kAnswer : 0;
@@ -166,7 +166,7 @@ void Stream::stay() {
   if (changing()) close(*upgrade_);
 }
 
-/// All that the peer has not acknowledged is to be sent anew, from the start.
+/// Marks all messages that the peer has not acknowledged as unsent.
 void Stream::rewind() noexcept {
   for (Message& message : messages_) {
     message.sent = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/oob/stream.hpp — the messages between this process and one peer: reliable, in order, once each, whichever of
-// two ways carries them.  docs/design/oob.md: why nothing is lost when the way changes, and when it dies in mid-change.
-// What is sent is kept until the peer has it.  The endpoints belong to their Contexts; the owner of the stream says
-// when they stand and when they end.  Never blocks.  Threads: as the endpoints' Contexts.
+// runtime/oob/stream.hpp — the messages between this process and one peer: reliable, in order, each once, over one of
+// two endpoints (base, upgrade).  docs/design/oob.md says why nothing is lost when the endpoint in use changes or
+// fails. The stream keeps a copy of each message until the peer acknowledges it.  The endpoints belong to their
+// Contexts; the owner of the stream reports when they are connected and when they have ended.  Never blocks. Threads:
+// as the endpoints' Contexts.
 #pragma once
 #include <deque>
 #include <string>
@@ -15,59 +16,62 @@ namespace runtime::oob {
 
 class OPAL_EXPORT Stream {
  public:
-  static constexpr std::size_t kQueueLimit = 2 * kLargestMessage;  ///< bytes that wait for a slow peer
-  static constexpr std::size_t kWindow = 1U << 20;                 ///< bytes in flight; beyond, the next message waits
-  static constexpr std::size_t kAcknowledge = 64U << 10;           ///< bytes received, after which the peer is told
+  // Bytes; each message counts its content and a PieceHeader.
+  static constexpr std::size_t kQueueLimit = 2 * kLargestMessage;  ///< queued here, before send() fails
+  static constexpr std::size_t kWindow = 1U << 20;                 ///< not acknowledged, before the next message waits
+  static constexpr std::size_t kAcknowledge = 64U << 10;           ///< received, before an acknowledgement is sent
 
   explicit Stream(opal::am::Endpoint& base) noexcept;
 
-  /// Sends what fits now and keeps a copy until the peer has it.  Errors: limit_reached (message or queue too long),
-  /// peer_gone (no way is left).
+  /// Queues a message and sends what the endpoint takes now.  Errors: limit_reached (message or queue too long; nothing
+  /// is queued), peer_gone (no endpoint is left).
   Result<void> send(Topic topic, std::string content);
   Result<void> send(Topic topic, ByteSpan content) { return send(topic, std::string{as_text(content)}); }
 
-  /// Sends more of what waits.  Errors: peer_gone.
+  /// Sends more of the queue.  Errors: peer_gone.
   Result<void> advance();
-  /// The transport took nothing more at the last try: advance() is to be called soon.
+  /// True when the endpoint took nothing more at the last try: the owner must call advance() again soon.
   [[nodiscard]] bool blocked() const noexcept { return blocked_; }
 
-  /// Whether everything has been handed to a transport.
+  /// True when all messages have been handed to an endpoint.
   [[nodiscard]] bool idle() const noexcept { return next_ == messages_.size(); }
 
-  /// Takes a piece or a note, by whichever way it came; gives the message that it completes, if it does.  Errors:
-  /// protocol, version_mismatch; it is then dropped.
+  /// Takes a piece or a note from either endpoint.  Returns the message that it completes (valid as Assembler::add()
+  /// says), or null.  Errors: protocol, version_mismatch; the piece is dropped.
   Result<const Assembler::Message*> receive(ByteSpan piece);
-  /// The content of the message that receive() has just given, to keep.
+  /// Takes the content of the message that receive() has just returned.
   [[nodiscard]] std::string take(const Assembler::Message& message) { return assembler_.take(message); }
-  /// True for what comes from a new stream of the peer's, which has forgotten this one: it needs a new one here, too.
+  /// True when `piece` comes from a new incarnation of the peer's end, which does not know this stream.  The owner must
+  /// replace this stream by a new one.
   [[nodiscard]] bool is_from_another_incarnation(ByteSpan piece) const;
-  /// False for what was meant for a stream before this one, or comes from one: it is not to be listened to.
+  /// False when the piece comes from, or is for, an earlier incarnation of either end; it must be ignored.
   [[nodiscard]] bool is_for_this_incarnation(const PieceHeader& header) const noexcept {
     return header.from == peer_incarnation_ && (header.to == 0 || header.to == incarnation_);
   }
-  /// A header with both incarnations.
+  /// A header with the incarnations of both ends and the acknowledgement.
   [[nodiscard]] PieceHeader header(Topic topic) const noexcept;
 
-  /// The upgraded transport is connected; it is used as soon as the peer has everything that was sent before.
+  /// The endpoint of the upgrade is connected.  The stream uses it when the peer has acknowledged all earlier messages.
   void open_upgrade(opal::am::Endpoint& upgrade);
-  /// That way is over, good for nothing or not wanted any more: what the peer may not have goes out by the other one.
+  /// The endpoint has failed or is no longer wanted.  If it was in use, all messages that the peer has not acknowledged
+  /// are sent again over the other one.
   void close(opal::am::Endpoint& way);
-  /// Gives up an upgrade that has not come about: messages that wait for it are sent now.
+  /// Cancels a change to the upgrade that is in progress; messages that wait for it are sent over the base endpoint.
   void stay();
 
-  /// The way in use; null when none is left.
+  /// The endpoint in use; null when none is left.
   [[nodiscard]] opal::am::Endpoint* current() const noexcept { return current_; }
   [[nodiscard]] opal::am::Endpoint* base() const noexcept { return base_; }
   [[nodiscard]] opal::am::Endpoint* upgrade() const noexcept { return upgrade_; }
-  /// Messages so far, both ways together.
+  /// Number of messages sent and received so far, plus 2.
   [[nodiscard]] std::uint64_t traffic() const noexcept { return first_number_ + messages_.size() + assembler_.next(); }
 
  private:
   struct Message {
     Topic topic;
     std::string content;
-    std::uint64_t sent = 0;
-    bool started = false;
+    std::uint64_t sent = 0;  // bytes of the content handed to the endpoint in use
+    bool started = false;    // a piece was handed to it
   };
   [[nodiscard]] bool changing() const noexcept { return upgrade_ != nullptr && current_ != upgrade_; }
   Result<void> on_acknowledged(std::uint64_t next);
@@ -78,21 +82,21 @@ class OPAL_EXPORT Stream {
   void say_way() const;
 
   const std::uint32_t incarnation_;
-  std::uint32_t peer_incarnation_ = 0;  // 0: not heard of
+  std::uint32_t peer_incarnation_ = 0;  // 0: no piece has come
   opal::am::Endpoint* base_;
   opal::am::Endpoint* upgrade_ = nullptr;
   opal::am::Endpoint* current_;
   Assembler assembler_;
-  std::deque<Message> messages_;     // not known to be at the peer
-  std::uint64_t first_number_ = 1;   // of messages_.front()
-  std::uint64_t handed_ = 1;         // number after the highest that was handed to a way completely
-  std::size_t next_ = 0;             // the first of messages_ that is not handed to the way in use completely
-  std::size_t under_way_bytes_ = 0;  // of those before it
-  std::size_t waiting_bytes_ = 0;    // of it and those behind
-  std::size_t not_told_bytes_ = 0;   // received since the peer was last told
+  std::deque<Message> messages_;     // not acknowledged by the peer
+  std::uint64_t first_number_ = 1;   // number of messages_.front()
+  std::uint64_t handed_ = 1;         // number after the highest that was handed completely to any endpoint
+  std::size_t next_ = 0;             // index of the first message not handed completely to the endpoint in use
+  std::size_t under_way_bytes_ = 0;  // of the messages before next_
+  std::size_t waiting_bytes_ = 0;    // of the messages from next_ on
+  std::size_t not_told_bytes_ = 0;   // received since the last acknowledgement was sent
   bool blocked_ = false;
-  bool tell_ = false;   // it is to be told now
-  bool asked_ = false;  // the peer has been asked to tell us, for a change of ways
+  bool tell_ = false;   // send an acknowledgement now
+  bool asked_ = false;  // kAnswer was sent for the change to the upgrade
 };
 
 }  // namespace runtime::oob

@@ -22,18 +22,18 @@ inline constexpr std::uint64_t kLargestMessage = 8U << 20;  ///< bytes; more is 
 
 /// What a message is about.
 enum class Topic : std::uint16_t {
-  hello = 1,       ///< rank to daemon, first of all: Hello, then the job id
-  welcome = 2,     ///< daemon to rank: you are known; empty
-  refused = 3,     ///< daemon to rank: why not
-  echo = 4,        ///< rank to daemon: send this back
-  echo_reply = 5,  ///< daemon to rank: the content of `echo`
-  // Notes: one piece each, not numbered; what they are for: connection.hpp.
-  acknowledge = 32,    ///< nothing but the header; empty
-  want = 33,           ///< Note: asks for an address by which a better transport may reach the peer
-  offer = 34,          ///< Note, then an address; none: not at all
-  upgrade_hello = 35,  ///< Note, by the better transport: this is the peer that got the offer
-  upgrade_ready = 36,  ///< Note, by the better transport: it is used from now on
-  drop = 37,           ///< Note: the transport upgrade of that generation is over
+  hello = 1,       ///< rank to daemon, the first message: Hello, then the job id
+  welcome = 2,     ///< daemon to rank: accepts the hello; empty
+  refused = 3,     ///< daemon to rank: refuses the hello; the reason as text
+  echo = 4,        ///< rank to daemon: requests an echo_reply
+  echo_reply = 5,  ///< daemon to rank: the content of the echo
+  // Notes: one piece each, not numbered.  connection.hpp uses them, but for acknowledge.
+  acknowledge = 32,    ///< carries only the header
+  want = 33,           ///< Note: requests the peer's address for better transports
+  offer = 34,          ///< Note, then that address; without an address there is no better transport
+  upgrade_hello = 35,  ///< Note, over the better transport: identifies the peer that got the offer
+  upgrade_ready = 36,  ///< Note, over the better transport: accepts the upgrade_hello
+  drop = 37,           ///< Note: the transport upgrade of this generation has ended
   user = 64,           ///< from here on: the users of the channel
 };
 
@@ -46,21 +46,21 @@ struct PieceHeader {
   std::uint16_t topic = 0;         ///< Topic; the same in all pieces
   std::uint32_t flags = 0;         ///< kAnswer
   std::uint32_t total = 0;         ///< bytes of the whole message
-  std::uint32_t offset = 0;        ///< of this piece's content in it
-  std::uint64_t number = 0;        ///< of the message: 1, 2, 3... of all from this side to that; of a note 0
-  std::uint64_t acknowledged = 0;  ///< the sender of this has all messages of lower numbers
-  std::uint32_t from = 0;          ///< which incarnation of the sender's end this is: numbers begin anew with each
-  std::uint32_t to = 0;            ///< which of the receiver's it is for; 0: the sender has not heard of one
+  std::uint32_t offset = 0;        ///< of this piece's content in the message, in bytes
+  std::uint64_t number = 0;        ///< of the message: 1, 2, 3 ... in each direction; 0 in a note
+  std::uint64_t acknowledged = 0;  ///< the sender of this piece has received all messages with lower numbers
+  std::uint32_t from = 0;          ///< incarnation of the sender's end; each numbers its messages from 1
+  std::uint32_t to = 0;            ///< incarnation of the receiver's end; 0: the sender does not know it
 };
 static_assert(sizeof(PieceHeader) == 40 && std::has_unique_object_representations_v<PieceHeader>,
               "copied as bytes between processes: no padding");
-inline constexpr std::uint32_t kAnswer = 1;  ///< flag: acknowledge now what you have
+inline constexpr std::uint32_t kAnswer = 1;  ///< flag: the receiver must send an acknowledgement now
 
-/// About a transport upgrade to the same peer.
+/// The content of the notes about a transport upgrade.
 struct Note {
-  std::uint32_t generation = 0;  ///< which attempt: 1, 2, 3...
+  std::uint32_t generation = 0;  ///< number of the attempt: 1, 2, 3 ...
   std::uint32_t reserved = 0;
-  std::uint64_t token = 0;  ///< of the side that made the offer, by which it knows the peer of an upgrade_hello
+  std::uint64_t token = 0;  ///< random; the side that offers recognizes an upgrade_hello by it
 };
 static_assert(sizeof(Note) == 16 && std::has_unique_object_representations_v<Note>,
               "copied as bytes between processes: no padding");
@@ -80,11 +80,11 @@ class OPAL_EXPORT Assembler {
     ByteSpan content;  ///< valid until the next add(), and only while the piece that completed it exists
   };
 
-  /// Takes the content of the message that add() has just given.
+  /// Takes the content of the message that add() has just returned.
   [[nodiscard]] std::string take(const Message& message);
 
-  /// Takes one piece of a message, not a note; gives the message that it completes, if it does.  Of what is known
-  /// already only the rest counts.  Errors: protocol, version_mismatch; the piece is then dropped and nothing changed.
+  /// Takes one piece of a message.  Returns the message that it completes, or null.  Bytes that have come before are
+  /// ignored.  Requires: `piece` is no note.  Errors: protocol, version_mismatch; then nothing is changed.
   Result<const Message*> add(ByteSpan piece);
 
   /// The number of the first message that has not arrived completely.
@@ -102,7 +102,7 @@ class OPAL_EXPORT Assembler {
 /// The header of a piece.  Errors: protocol, version_mismatch.
 OPAL_EXPORT Result<PieceHeader> read_header(ByteSpan piece);
 
-/// Bytes as lower-case hexadecimal text: daemon addresses in the environment, the first line that opald prints.
+/// Bytes as lower-case hexadecimal text: for daemon addresses in the environment, and the bootstrap line of opald.
 OPAL_EXPORT std::string to_hex(ByteSpan bytes);
 OPAL_EXPORT Result<std::string> from_hex(std::string_view text);  ///< Errors: protocol
 

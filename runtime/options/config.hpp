@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/options/config.hpp — the variables of the launcher, which a site may want to set for all of its users; an
-// option of the command line wins.
+// runtime/options/config.hpp — the configuration variables of the launcher.  An option of the command line overrides
+// the variable of the same meaning.
 #pragma once
 #include <chrono>
 #include <cstdint>

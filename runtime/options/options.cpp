@@ -42,7 +42,7 @@ When a rank fails, the others get SIGTERM and, after the grace period, SIGKILL. 
 (MPI_Finalize) or never joined it, and whose exit status is not 0, they get the grace period to end by themselves first.
 All variables that --set knows: opal-info --all)";
 
-/// What CLI11 fills in before it is checked and converted.
+/// The values as CLI11 stores them; convert() checks them and fills Options.
 struct Raw {
   std::string hosts;
   std::vector<std::string> settings;
@@ -69,7 +69,7 @@ class UsageFormatter final : public CLI::Formatter {
   }
 };
 
-/// What an option takes that takes these words or a level.
+/// The accepted values of an option: `words` and the names of the levels.
 std::vector<std::string> with_levels(std::vector<std::string> words) {
   words.insert(words.end(), kLevelNames.begin(), kLevelNames.end());
   words.emplace_back("socket");
@@ -83,7 +83,7 @@ std::optional<Level> parse_level(const std::string& word) {
   return static_cast<Level>(place - kLevelNames.begin());
 }
 
-/// As CLI::Range, which takes "nan" for a number within every range.
+/// As CLI::Range, but refuses "nan", which CLI::Range accepts.
 CLI::Validator seconds(double least, double most) {
   return CLI::Validator{
       [least, most](std::string& text) {
@@ -261,7 +261,7 @@ ParsedCommandLine usage_error(const std::string& name, const std::string& what) 
   return {{}, fmt::format("{}: {}\nTry '{} --help'.\n", name, what, name), kUsageError};
 }
 
-/// What the command line leaves open is as the variables say.  Empty, or what is wrong.
+/// Takes the options that the command line does not set from the configuration.  Returns an empty text or the problem.
 std::string take_variables(const CLI::App& app, Options& options) {
   const auto config = store_with(options.settings).load(kGroup);
   if (!config) return to_string(config.error());
@@ -290,7 +290,7 @@ std::string check_settings(const Options& options) {
     if (!text.empty()) text += '\n';
     text += problem.text;
   }
-  // What would end every rank is said once, here.
+  // Errors in the environment would end every rank, so they are printed once here.
   for (const opal::config::Problem& problem :
        opal::config::Store::from_environment().problems(groups, kForeignPrefixes)) {
     if (problem.severity != opal::config::Problem::Severity::error) continue;

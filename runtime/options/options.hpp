@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/options/options.hpp — what the user asked for: the launcher's command line as a value.
+// runtime/options/options.hpp — the launcher's command line as a value.  What it leaves open is taken from the
+// environment and the configuration files.
 #pragma once
 #include <sys/types.h>
 
@@ -18,10 +19,10 @@ namespace runtime::daemon {
 
 /// How long launcher and daemons wait for each other.
 struct Timeouts {
-  std::chrono::milliseconds silence{};  ///< of a daemon, until it counts as out of reach
-  std::chrono::milliseconds start{};    ///< of a daemon that is being started, until it must have come
+  std::chrono::milliseconds silence{};  ///< without a message, before a daemon or the launcher counts as out of reach
+  std::chrono::milliseconds start{};    ///< from the start of a daemon until it must have joined
 
-  /// Until a daemon that has come must have its place in the tree: those above it are waited for.
+  /// From the Join of a daemon until it must have its place in the tree; it may wait for daemons above it.
   [[nodiscard]] std::chrono::milliseconds place() const noexcept { return start + silence; }
 };
 
@@ -34,14 +35,14 @@ namespace runtime::launch {
 /// Parts of a host, from fine to coarse.
 enum class Level : std::uint8_t { hwthread, core, l2cache, l3cache, numa, package };
 inline constexpr std::size_t kLevels = 6;
-/// As --map-by and --bind-to spell them; "socket" is another word for the last one.
+/// The words of --map-by and --bind-to for each Level; "socket" is a synonym of "package".
 inline constexpr std::array<std::string_view, kLevels> kLevelNames{"hwthread", "core", "l2cache",
                                                                    "l3cache",  "numa", "package"};
 
-/// What each rank is bound to: from `objects` on, that plus a Level.
+/// What each rank is bound to.  The value objects + L means an object of Level L; by() makes it.
 enum class Bind : std::uint8_t { automatic, none, objects };
 
-/// How ranks are dealt out to hosts, and within them: from `objects` on, that plus a Level.
+/// How ranks are assigned to hosts, and within a host.  The value objects + L means Level L; by() makes it.
 enum class Map : std::uint8_t {
   slot,     ///< a host is filled before the next one gets any
   node,     ///< one rank to each host in turn
@@ -52,7 +53,7 @@ template <class Choice>
 constexpr Choice by(Level level) noexcept {
   return static_cast<Choice>(static_cast<std::uint8_t>(Choice::objects) + static_cast<std::uint8_t>(level));
 }
-/// The Level in a choice; nothing when there is none.
+/// The Level in a Bind or Map; nothing when there is none.
 template <class Choice>
 constexpr std::optional<Level> level_of(Choice choice) noexcept {
   const auto number = static_cast<std::size_t>(choice) - static_cast<std::size_t>(Choice::objects);
@@ -60,11 +61,12 @@ constexpr std::optional<Level> level_of(Choice choice) noexcept {
   return static_cast<Level>(number);
 }
 
-/// Which ranks get the launcher's stdin; the others read nothing.
+/// Which ranks get the launcher's stdin; the others get /dev/null.
 struct InputTarget {
   enum class Kind : std::uint8_t { rank, all, none };
   Kind kind = Kind::rank;
   unsigned rank = 0;  ///< with Kind::rank
+  /// True when the rank `asked` gets stdin.
   [[nodiscard]] bool reaches(unsigned asked) const noexcept {
     return kind == Kind::all || (kind == Kind::rank && rank == asked);
   }
@@ -81,22 +83,22 @@ struct Options {
   bool display_map = false;
   bool report_bindings = false;
   std::vector<std::string> launch_agent;  ///< words of the command that starts daemons; empty: ssh, or srun
-  daemon::Timeouts timeouts;              ///< with daemons
-  unsigned agents = 64;                   ///< that start daemons at a time
-  unsigned radix = 16;                    ///< of the tree of daemons: children of each
-  bool continuous = false;                ///< the end of some ranks or hosts leaves the others running
+  daemon::Timeouts timeouts;
+  unsigned agents = 64;     ///< most launch agents whose daemon has not joined
+  unsigned radix = 16;      ///< most children of each member in the tree of daemons
+  bool continuous = false;  ///< when ranks or hosts fail, the other ranks run on
   bool oversubscribe = false;
   bool tag_output = false;
   bool timestamp_output = false;
-  bool merge_stderr = false;     ///< what ranks write to stderr goes where their stdout goes
-  std::string output_directory;  ///< of files for each rank; empty: the launcher's own stdout and stderr
+  bool merge_stderr = false;     ///< the stderr of ranks goes to the target of their stdout
+  std::string output_directory;  ///< for one file per rank and channel; empty: the launcher's own stdout and stderr
   InputTarget input;
   std::string working_directory;  ///< empty: the launcher's
   std::optional<std::chrono::milliseconds> timeout;
-  std::chrono::milliseconds grace{2000};  ///< between SIGTERM and SIGKILL; to end by themselves after another's failure
-  pid_t quiesce = 0;                      ///< launcher of the job to quiesce, in place of starting one
-  pid_t resume = 0;                       ///< the same, to resume
-  std::vector<std::string> warnings;      ///< to be said once before the job starts
+  std::chrono::milliseconds grace{2000};  ///< from SIGTERM to SIGKILL; Job::decide() uses it too
+  pid_t quiesce = 0;                      ///< not 0: quiesce the job of this launcher instead of starting one
+  pid_t resume = 0;                       ///< not 0: resume the job of this launcher instead of starting one
+  std::vector<std::string> warnings;      ///< to print before the job starts
   std::string program;
   std::vector<std::string> arguments;  ///< of the program, without its name
 };
@@ -108,13 +110,14 @@ struct ParsedCommandLine {
   int status = 0;
 };
 
-/// Parses argv; `name` is how the launcher was called (opalrun, mpirun, mpiexec).
+/// Parses `arguments` (argv without argv[0]).  `name`: how the launcher was called (opalrun, mpirun, mpiexec).
 ParsedCommandLine parse_command_line(const std::string& name, const std::vector<std::string>& arguments);
 
-/// The settings of this process's environment, with `settings` over them: for a Context set up as those of the ranks.
+/// The configuration of this process's environment, overridden by `settings`.  A Context opened with it is configured
+/// as those of the ranks.
 opal::config::Store store_with(const std::vector<std::pair<std::string, std::string>>& settings);
-/// What is wrong with the settings of --set: an unknown name with the nearest known one, a value out of range.  Empty
-/// when all is well.  Variables of the MPI library are its own to check.
+/// Returns the problems of --set (unknown names with the nearest known one, values out of range) and the errors of the
+/// environment, one per line; empty if there are none.  The MPI library checks its own variables.
 std::string check_settings(const Options& options);
 
 }  // namespace runtime::launch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a member finds its place in the tree, and loses it: parents, children, what counts as lost.
+// Attaching to a parent, adopting and losing children, and the decision which members count as lost.
 #include <algorithm>
 
 #include "runtime/overlay/node.hpp"
@@ -13,7 +13,7 @@ constexpr unsigned kAttemptsPerGrace = 4;
 
 // --- Upwards
 
-/// The next attempt; ends attached, refused, closed, or at its time.
+/// Starts an attempt to attach to `member`, or to the next living member above it.
 void Node::attach_to(Id member) {
   while (member != 0 && lost_.contains(member)) member = tree_.parent(member);
   if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
@@ -29,7 +29,7 @@ void Node::attach_to(Id member) {
   send_parent(FrameType::attach, 0, pack(message));
 }
 
-/// The member above the one that we tried is next; the root is tried until the time is over.
+/// The attempt has failed: tries the parent of the member tried; tries the root again until give_up_.
 void Node::attach_failed() {
   if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
   if (now_ >= give_up_) return leave("no daemon above it in the tree can be reached");
@@ -38,13 +38,14 @@ void Node::attach_failed() {
   parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
 }
 
-/// No process is there, which is known at once; no root comes back.
+/// `member` does not exist.  If it is the root, which never comes back, the time to give up is shortened.
 void Node::refused_by(Id member) {
   if (member == 0) give_up_ = std::min(give_up_, now_ + options_.grace);
   attach_failed();
 }
 
-/// A connection that ended may have done so alone: its other end gets one more try.  One that is silent does not.
+/// Handles the loss of the parent.  If only the connection ended, the same parent is tried once more; a silent parent
+/// is not.
 void Node::lose_parent(bool silent) {
   give_up_ = now_ + options_.silence_timeout + options_.grace;
   if (silent) return attach_failed();
@@ -88,7 +89,7 @@ void Node::on_refused(const Refused& message) {
 
 // --- Downwards
 
-/// The child below which `member` is to be found, or is that child; null when it is elsewhere.
+/// The child whose subtree contains `member` (perhaps the child itself); null when no child's does.
 Node::Child* Node::covering(Id member) noexcept {
   for (auto entry = children_.upper_bound(member); entry != children_.begin();) {
     --entry;
@@ -157,8 +158,7 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
   pump_down(children_.at(member));
 }
 
-/// That member of our subtree has a parent above us now.  It may be lost since: then those below it are waited for
-/// there.
+/// `member` of this subtree has a parent above this member now, which from now on is responsible for its subtree.
 void Node::on_moved(Id member) {
   if (member == options_.self || !subtree_.contains(member) || has_moved(member)) return;
   if (!children_.contains(member)) {
@@ -190,7 +190,7 @@ void Node::drop_child(Id member) {
   children_.erase(entry);
 }
 
-/// Out of reach: it may come back, and those below it may come.
+/// The child is out of reach.  It has Options::grace to attach again, here or elsewhere.
 void Node::detach(Child& child, Loss why) {
   by_channel_.erase(child.channel);
   if (why != Loss::closed) port_.close(child.channel);
@@ -249,7 +249,8 @@ void Node::declare_lost(Id member, Loss why, Nanoseconds now) {
   if (member != 0) on_lost(member, why);
 }
 
-/// The members below a lost child are waited for here; below one that never came, they may just be starting.
+/// This member now awaits the children of a lost child: for Options::grace, or Options::start if the child never
+/// attached.
 void Node::disinherit(Id lost, const Child& former) {
   for (const Range& heir : tree_.children(lost)) {
     if (lost_.contains(heir.begin)) {

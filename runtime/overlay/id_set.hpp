@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/overlay/id_set.hpp — sets of members of the overlay: few ranges, since a subtree is one range (tree.hpp).
-// Values; no shared state.
+// runtime/overlay/id_set.hpp — sets of members of the tree, stored as ranges.  The sets in use have few ranges, since a
+// subtree is one range (tree.hpp).  Values; no shared state.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -37,11 +37,12 @@ class IdSet {
   [[nodiscard]] bool empty() const noexcept { return ranges_.empty(); }
   [[nodiscard]] bool contains(Id id) const noexcept { return intersects(Range{id, id + 1}); }
   [[nodiscard]] bool intersects(Range range) const noexcept;
-  /// What lies within `range`.
+  /// The intersection with `range`.
   [[nodiscard]] IdSet within(Range range) const;
   [[nodiscard]] std::uint64_t size() const noexcept;
   [[nodiscard]] const std::vector<Range>& ranges() const noexcept { return ranges_; }
-  /// As a peer's set must be: ascending ranges that are not empty, apart, and below `count`.
+  /// True when the ranges ascend, are not empty, do not touch each other and end at `count` or below.  A set received
+  /// from a peer must be tested.
   [[nodiscard]] bool valid(Id count) const noexcept;
 
   friend bool operator==(const IdSet&, const IdSet&) = default;
@@ -51,7 +52,7 @@ class IdSet {
   }
 
  private:
-  std::vector<Range> ranges_;  // ascending, apart by at least one
+  std::vector<Range> ranges_;  // ascending, with at least one member between two ranges
 };
 
 }  // namespace runtime::overlay

@@ -13,7 +13,8 @@ constexpr std::size_t kAcksPerWindow = 4;
 
 }  // namespace
 
-/// Whether a message waits because of what is in flight.  For so little that it is acknowledged late, none waits.
+/// True when a message must wait.  Below a quarter of the window it never waits, since such bytes are acknowledged
+/// late.
 bool Node::is_full(std::size_t flight, std::size_t size) const noexcept {
   return flight > options_.window / kAcksPerWindow && flight + size > options_.window;
 }
@@ -146,7 +147,8 @@ void Node::push_down(const IdSet& to, std::string body) {
   trim_down();
 }
 
-/// Whether a member that this child's link leads to should get it: others below may have own links, or other parents.
+/// True when a receiver of the message is reached through this child.  Members below it that are children of this
+/// member or have a parent above it are not.
 bool Node::concerns(const DownItem& item, Id member, const Child& child) const noexcept {
   if (!item.to.intersects(child.subtree)) return false;
   const auto next = std::next(children_.find(member));
@@ -176,7 +178,7 @@ void Node::pump_down(Child& child) {
   }
 }
 
-/// What is in flight to a child: counted anew, since the receivers of a message change with the tree.
+/// Recomputes the bytes in flight to a child, since concerns() changes with the tree.
 void Node::count_flight(Child& child) {
   child.down_flight = 0;
   for (const DownItem& item : down_) {
@@ -197,7 +199,7 @@ void Node::on_down_ack(Child& child, std::uint64_t number) {
   ack_parent();
 }
 
-/// Forgets what has arrived everywhere.
+/// Removes the messages that all children concerned have acknowledged.
 void Node::trim_down() {
   while (!down_.empty()) {
     const DownItem& first = down_.front();

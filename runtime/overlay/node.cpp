@@ -119,8 +119,8 @@ void Node::on_time(Nanoseconds now) {
   if (state_ != State::out) check_children();
 }
 
-/// Time in which this member itself did not run is no silence of its neighbours: what they said may wait to be read,
-/// and where all of them stood still, none has sent anything yet.
+/// Extends the silence timeouts by the time in which this member did not run: frames of its neighbours may wait to be
+/// read, or the neighbours have not run either.
 void Node::excuse(Nanoseconds late) {
   const auto later = [&](Nanoseconds due) {
     return std::max(due, std::min(due + late, now_ + options_.silence_timeout));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/overlay/node.hpp — one member of the tree of daemons, as a state machine: frames, ends of connections and the
-// time go in, frames and deliveries come out.  No socket, clock or thread: opald and the simulation run this same code.
-// docs/design/overlay.md says what it promises and why it keeps the promises.
+// runtime/overlay/node.hpp — one member of the tree of daemons, as a state machine.  Input: frames, ends of connections
+// and the time; output: frames and deliveries.  It has no socket, clock or thread, so opald and the simulation run the
+// same code.  docs/design/overlay.md has its guarantees and their proofs.
 //
-// Memory: each link's sender has at most Options::window bytes in flight, so a member holds at most that for each
-// child and Options::queue of its own, besides the data of open collective operations.
-// Threads: one at a time.  Calls may be made from inside of Client's, not from inside of Port's.
+// Memory: the sender on each link has at most Options::window bytes in flight.  So a member holds at most that for each
+// child, and Options::queue of its own messages, besides the data of open collective operations.
+// Threads: one at a time.  Functions of Node may be called inside calls of Client, but not inside those of Port.
 #pragma once
 #include <deque>
 #include <map>
@@ -19,19 +19,19 @@
 
 namespace runtime::overlay {
 
-using Nanoseconds = std::uint64_t;  ///< a time, or a duration; of one clock that never goes back
-using Channel = std::uint64_t;      ///< a connection, as the Port numbers it
+using Nanoseconds = std::uint64_t;  ///< a time of one monotonic clock, or a duration
+using Channel = std::uint64_t;      ///< the number of a connection, given by the Port
 inline constexpr Channel kNone = 0;
 
-/// The connections, as the Node needs them: frames arrive whole, once and in order while the connection lives.
+/// The connections of a Node.  While a connection lives, frames arrive whole, once and in order.
 class Port {
  public:
   virtual ~Port() = default;
-  /// A connection to `member`, perhaps not there yet; kNone when that is known to be impossible.
+  /// Begins a connection to `member`; frames may be sent at once.  Returns kNone when it is known to be impossible.
   virtual Channel connect(Id member) = 0;
-  /// A failure is told by Node::on_closed, later.
+  /// Sends a frame.  Node::on_closed() reports a failure after the call.
   virtual void send(Channel channel, std::string frame) = 0;
-  /// The Node uses the channel no more; on_closed does not follow.
+  /// The Node does not use the channel after this call; on_closed() does not follow.
   virtual void close(Channel channel) = 0;
 };
 
@@ -39,19 +39,20 @@ class Port {
 class Client {
  public:
   virtual ~Client() = default;
-  /// At the root: a message of `origin`; each once, in the order of its sends.
+  // `content` is valid during the call.
+  /// At the root: a message of `origin`; each once, in the order of its send_up() calls.
   virtual void on_up(Id origin, std::uint16_t topic, ByteSpan content) = 0;
-  /// Elsewhere: a message of the root; each once, in the order of its sends.
+  /// At other members: a message of the root; each once, in the order of its send_down() calls.
   virtual void on_down(std::uint16_t topic, ByteSpan content) = 0;
-  /// A collective operation that this member takes part in has come to its end.
+  /// A collective operation with this member as a participant has ended.
   virtual void on_release(const Release& release) = 0;
-  /// Members that arrive at no operation with this key any more, though they may live: operations end without them and
-  /// count them as lost.  A member of the set stays in it.  Other members may know it sooner or later, each calls
-  /// Node::recheck() then.
+  /// Returns the members that will not arrive at an operation with `key`, though they may live.  Operations end without
+  /// them and list them in Release::lost.  The set for a key may only grow.  It may grow at different times in
+  /// different members; each then calls Node::recheck().
   [[nodiscard]] virtual IdSet absent(const std::string& key) const = 0;
-  /// That member counts as lost, everywhere and for good.  The root is told first, then all members.
+  /// `member` counts as lost, in the whole tree and for ever.  The root decides it and informs all members.
   virtual void on_lost(Id member, Loss why) = 0;
-  /// This member is out: it was found lost, or it finds no member above it.  Nothing follows.
+  /// This member is out: it counts as lost, or reaches no member above it.  No further call follows.
   virtual void on_out(const char* why) = 0;
 };
 
@@ -59,14 +60,14 @@ struct Options {
   Id self = 0;
   Id count = 1;
   unsigned radix = 16;
-  Nanoseconds beat = 1'000'000'000;              ///< a neighbour hears something at least that often
-  Nanoseconds silence_timeout = 10'000'000'000;  ///< of silence, until a neighbour counts as out of reach
-  Nanoseconds grace = 2'000'000'000;    ///< out of reach, until it counts as lost, unless it attaches somewhere
-  Nanoseconds start = 60'000'000'000;   ///< until a child must have attached for the first time
-  Nanoseconds ack_delay = 250'000'000;  ///< until what has arrived is acknowledged, if it is little
-  std::size_t window = 256U << 10;      ///< bytes in flight on a link
-  std::size_t queue = 16U << 20;        ///< bytes of own messages that wait
-  std::size_t keys = 256;               ///< of operations, that are remembered when nothing of them is open
+  Nanoseconds beat = 1'000'000'000;              ///< interval of the heartbeats to parent and children
+  Nanoseconds silence_timeout = 10'000'000'000;  ///< without a frame, before parent or child counts as out of reach
+  Nanoseconds grace = 2'000'000'000;    ///< out of reach, before a member counts as lost if it does not attach again
+  Nanoseconds start = 60'000'000'000;   ///< before a child must have attached for the first time
+  Nanoseconds ack_delay = 250'000'000;  ///< before an acknowledgement is sent for less than a quarter of the window
+  std::size_t window = 256U << 10;      ///< bytes sent on a link and not acknowledged
+  std::size_t queue = 16U << 20;        ///< bytes of own messages not acknowledged, above which send_*() fails
+  std::size_t keys = 256;               ///< keys of collective operations that are kept without an open operation
 };
 
 class Node {
@@ -76,38 +77,39 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // --- What happens
+  // --- Input
   void on_frame(Channel from, ByteSpan bytes, Nanoseconds now);
   void on_closed(Channel channel, Nanoseconds now);
   void on_time(Nanoseconds now);
-  /// When on_time() has something to do.
+  /// The time at which the user must call on_time().
   [[nodiscard]] Nanoseconds deadline() const noexcept;
 
-  // --- What is wanted; topics from kFirstUserTopic on
-  /// Not at the root: a message for it.  Errors: limit_reached (Options::queue: later), peer_gone (this member is out).
+  // --- Requests.  Requires: topic >= kFirstUserTopic.
+  /// Sends a message to the root.  Requires: this member is not the root.  Errors: limit_reached (`content` exceeds
+  /// kLargestContent, or !has_room(): try later), peer_gone (this member is out).
   Result<void> send_up(std::uint16_t topic, std::string_view content);
-  /// At the root: a message for some others.  Errors: limit_reached (they do not take what they were sent: later).
+  /// Sends a message from the root to the members `to`.  Errors: limit_reached (as send_up).
   Result<void> send_down(const IdSet& to, std::uint16_t topic, std::string_view content);
-  /// This member arrives at the next operation with that key; ends with Client::on_release.
+  /// This member arrives at its next operation with `key`.  Client::on_release() reports the end.
   void arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data);
-  /// At the root: that member is out, by other news.
+  /// At the root: declares `member` lost for a reason that the tree does not know.
   void declare_lost(Id member, Loss why, Nanoseconds now);
-  /// Client::absent() has others to name.
+  /// Client::absent() has grown for some key.
   void recheck();
-  /// Tells the neighbours now what has arrived here, instead of after Options::ack_delay.
+  /// Sends all acknowledgements now instead of after Options::ack_delay.
   void acknowledge(Nanoseconds now);
 
-  // --- To look at
+  // --- State
   [[nodiscard]] const Tree& tree() const noexcept { return tree_; }
   [[nodiscard]] bool attached() const noexcept { return is_root() || state_ == State::attached; }
   [[nodiscard]] bool out() const noexcept { return state_ == State::out; }
   [[nodiscard]] Id parent() const noexcept { return parent_; }
-  /// The children that are attached, and those that are waited for.
+  /// Number of children, attached or awaited.
   [[nodiscard]] std::size_t children() const noexcept { return children_.size(); }
   [[nodiscard]] const IdSet& lost() const noexcept { return lost_; }
-  /// The attached members below have all that the root sent them.
+  /// True when the attached children have acknowledged all messages of the root for their subtrees.
   [[nodiscard]] bool down_settled() const noexcept;
-  /// What is sent now is not refused because others wait.
+  /// False when send_up() or send_down() would fail because too many bytes are not acknowledged.
   [[nodiscard]] bool has_room() const noexcept { return (is_root() ? down_bytes_ : own_up_bytes_) <= options_.queue; }
 
  private:
@@ -119,20 +121,20 @@ class Node {
     Channel channel = kNone;
     std::uint32_t attach = 0;
     Range subtree;
-    Loss missed = Loss::absent;     // no channel: why it is reported
-    Nanoseconds due = 0;            // no channel: until it is reported; else: until it must have been heard of
-    std::uint64_t up_received = 0;  // its messages
-    std::size_t up_unacked = 0;     // bytes of them since the last acknowledgement
-    std::uint64_t up_ackable = 0;
-    std::uint64_t up_acked = 0;
-    std::uint64_t down_sent = 0;  // numbers of the root
-    std::uint64_t down_acked = 0;
-    std::size_t down_flight = 0;  // bytes sent and not acknowledged
+    Loss missed = Loss::absent;     // without a channel: the reason in report_lost
+    Nanoseconds due = 0;            // with a channel: its next frame must have come; without: it is reported lost
+    std::uint64_t up_received = 0;  // number of its last up message that has come
+    std::size_t up_unacked = 0;     // bytes of its up messages since the last acknowledgement to it
+    std::uint64_t up_ackable = 0;   // number of its last up message that the root has
+    std::uint64_t up_acked = 0;     // number acknowledged to it
+    std::uint64_t down_sent = 0;    // number of the root's last message sent to it, or passed over
+    std::uint64_t down_acked = 0;   // number of the root's last message that its subtree has acknowledged
+    std::size_t down_flight = 0;    // bytes of down messages sent and not acknowledged
   };
   struct UpItem {
     Body body;
-    Id child = 0;  // whose, and its number there; own messages: 0
-    std::uint64_t child_number = 0;
+    Id child = 0;                    // the child that it came from; 0: this member's own message
+    std::uint64_t child_number = 0;  // its number on the link of that child
   };
   struct DownItem {
     std::uint64_t number = 0;
@@ -140,7 +142,7 @@ class Node {
     Body body;
   };
 
-  /// Where a member was last attached.
+  /// Where a member is attached, as last reported.
   struct Place {
     std::uint32_t attach = 0;
     Id parent = 0;
@@ -222,33 +224,33 @@ class Node {
   Channel parent_channel_ = kNone;
   std::uint32_t attach_ = 0;
   bool fresh_ = true;
-  Nanoseconds parent_due_ = 0;  // attached: it must have been heard of; else the attempt ends
-  Nanoseconds give_up_ = 0;     // not attached: then this member is out
+  Nanoseconds parent_due_ = 0;  // attached: the parent's next frame must have come; else: the attempt ends
+  Nanoseconds give_up_ = 0;     // not attached: this member is out after this time
   Nanoseconds beat_due_;
   Nanoseconds ack_due_ = UINT64_MAX;
 
-  std::map<Id, Child> children_;  // attached ones, and those that are waited for
+  std::map<Id, Child> children_;  // attached or awaited
   std::map<Channel, Id> by_channel_;
-  std::set<Id> moved_;  // tops of subtrees below here that have a parent further up
+  std::set<Id> moved_;  // roots of subtrees below this member that have a parent above it
   IdSet lost_;
 
-  std::deque<UpItem> up_;  // not acknowledged; their numbers are up_first_, +1, ...
-  std::uint64_t up_first_ = 1;
-  std::uint64_t up_sent_ = 0;  // the last number on this attachment
-  std::size_t up_flight_ = 0;
-  std::size_t own_up_bytes_ = 0;
-  std::uint64_t own_sequence_ = 0;
-  std::map<Id, std::uint64_t> heard_of_;  // root: the last sequence of each origin
+  std::deque<UpItem> up_;                 // messages for the root that the parent has not acknowledged
+  std::uint64_t up_first_ = 1;            // number of up_.front(); the following ones count up
+  std::uint64_t up_sent_ = 0;             // number of the last one sent since this member attached
+  std::size_t up_flight_ = 0;             // bytes from up_first_ to up_sent_
+  std::size_t own_up_bytes_ = 0;          // bytes of own messages in up_
+  std::uint64_t own_sequence_ = 0;        // Up::sequence of the last own message
+  std::map<Id, std::uint64_t> heard_of_;  // root: Up::sequence of the last message of each origin
   std::map<Id, Place> places_;            // root: of members that have left their first parent
 
-  std::deque<DownItem> down_;        // not acknowledged by all that they concern
-  std::uint64_t down_received_ = 0;  // the last number of the root's
-  std::uint64_t down_acked_ = 0;     // told the parent
-  std::size_t down_bytes_ = 0;
-  std::size_t down_unacked_ = 0;  // bytes since the last acknowledgement
+  std::deque<DownItem> down_;        // messages of the root that some child has still to acknowledge
+  std::uint64_t down_received_ = 0;  // number of the root's last message that this member has
+  std::uint64_t down_acked_ = 0;     // number acknowledged to the parent
+  std::size_t down_bytes_ = 0;       // bytes in down_
+  std::size_t down_unacked_ = 0;     // bytes received since the last acknowledgement to the parent
 
   Collectives collectives_;
-  /// What others below may not have been told yet to forget, by the number of that message.
+  /// Forget messages that a member below may not have received, with the number of the message.
   std::deque<std::pair<std::uint64_t, Forget>> forgotten_;
 };
 

@@ -37,8 +37,8 @@ bool Node::rename(Contribution& contribution) const {
   return true;
 }
 
-/// Every member does so when it gets that message, in the order of all messages of the root: so all agree on what a
-/// name means, but for contributions that are in flight meanwhile.
+/// Every member does this in the order of the root's messages, so all agree on the meaning of a name.  rename()
+/// corrects contributions that are in flight at that time.
 void Node::forget(std::uint64_t number, const Forget& message) {
   for (const OperationName& last : message.names) collectives_.forget(last);
   forgotten_.emplace_back(number, message);
@@ -83,7 +83,7 @@ void Node::check_all() {
   for (const OperationName& name : collectives_.names()) look_at(name);
 }
 
-/// The root: all are there.
+/// At the root: ends an operation at which all participants have arrived or are lost.
 void Node::release(const OperationName& name) {
   Collectives::Operation operation = std::move(*collectives_.find(name));
   collectives_.end(name);
@@ -104,7 +104,7 @@ void Node::release(const OperationName& name) {
   forget(down_received_, unused);
 }
 
-/// Members on the way hear of it too: they hold parts.
+/// Members between the root and the participants get the Release too, since they hold contributions.
 void Node::on_release(const Down& message) {
   const auto release = unpack<Release>(message.content);
   if (!release) return;

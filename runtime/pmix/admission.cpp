@@ -128,7 +128,7 @@ Ownership ownership_of(int fd) {
   Ends ends;
   if (!ends_of(fd, ends)) return Ownership::foreign;  // its other end is closed
   if (!is_tcp(ends.own)) return Ownership::unknown;
-  // A closed socket has no inode, and no user that could be told.
+  // A closed socket has neither an inode nor an owner.
   if (const auto theirs = find_socket(ends.other, ends.own)) {
     return theirs->idiag_inode != 0 && theirs->idiag_uid == ::geteuid() ? Ownership::ours : Ownership::foreign;
   }
@@ -138,7 +138,8 @@ Ownership ownership_of(int fd) {
 Admission::Admission(std::function<Ownership(int fd)> ownership, std::chrono::milliseconds timeout)
     : ownership_(std::move(ownership)), timeout_(timeout), reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
 
-/// Also sets how much must have arrived until poll(2) tells of it: what comes byte by byte wakes nothing.
+/// Tests whether the first message has arrived.  Also sets SO_RCVLOWAT to the bytes needed, so that poll(2) does not
+/// return for each byte.
 Admission::Progress Admission::look_at(int fd) noexcept {
   std::byte header[kHeader];
   const ssize_t size = ::recv(fd, header, sizeof header, MSG_PEEK | MSG_DONTWAIT);

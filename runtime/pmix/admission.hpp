@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/pmix/admission.hpp — which connections libpmix's listener gets, and when.  libpmix reads the first message of
-// a connection blocking, in the thread that does all its work: a silent connection would stop the job.  So a connection
-// is handed over only when its first message is there whole, and only if a process of this user made it.
-// Threads: one owner (libpmix's listener thread).
+// runtime/pmix/admission.hpp — selects the connections that libpmix's listener accepts.  libpmix reads the first
+// message of a connection with a blocking call, in the thread that does all its work: a silent connection would stop
+// the job. So libpmix gets a connection only when its first message has arrived completely, and only if a process of
+// this user made it (or the kernel does not report the user).  Threads: one owner (libpmix's listener thread).
 #pragma once
 #include <sys/types.h>
 
@@ -17,29 +17,29 @@
 
 namespace runtime::pmix {
 
-/// The user that owns the other end of the TCP connection `fd`, if that is a socket of this host.
+/// The owner of the other end of a TCP connection.
 enum class Ownership { ours, foreign, unknown };
 /// `ours`: of the effective user of this process.  `foreign`: of another user, of another host, or closed already.
-/// `unknown`: the kernel does not tell.
+/// `unknown`: the kernel does not report it, or `fd` is no TCP socket.
 [[nodiscard]] Ownership ownership_of(int fd);
 
 class Admission {
  public:
   static constexpr std::size_t kHeader = 16;              ///< bytes of libpmix's message header
-  static constexpr std::size_t kLongestMessage = 131072;  ///< behind the header; libpmix refuses more itself
+  static constexpr std::size_t kLongestMessage = 131072;  ///< bytes after the header; libpmix itself refuses more
   static constexpr std::chrono::seconds kTimeout{60};     ///< until the first message must be there
 
   explicit Admission(std::function<Ownership(int fd)> ownership = ownership_of,
                      std::chrono::milliseconds timeout = kTimeout);
 
-  /// accept(2) of `listener`, which is non-blocking, for one connection whose first message is there whole.  Waits
-  /// while there are connections whose message is not; -1 with errno EAGAIN when there are none.  Connections of other
-  /// users, those that send nonsense, and those that send nothing for too long are closed.  A lack of descriptors is no
-  /// error: the longest silent connection is closed, else the caller is to try again.
-  /// The caller is to call again, without waiting for the listener, as long as waiting() is not 0.
+  /// Replaces accept(2) of `listener`, which is non-blocking.  Returns a connection whose first message has arrived
+  /// completely; the caller owns it.  Blocks while waiting() is not 0; returns -1 with errno EAGAIN when no connection
+  /// is left.  Closes connections of other users, with a message that is too long, or without a complete message after
+  /// the timeout.  When descriptors run out, it closes the oldest waiting connection, or returns EAGAIN after 10 ms.
+  /// While waiting() is not 0, the caller must call again without waiting for `listener`.
   int next(int listener) noexcept;
 
-  /// Connections whose first message is awaited.
+  /// Number of accepted connections whose first message has not arrived completely.
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
 
  private:
@@ -50,7 +50,7 @@ class Admission {
   enum class Progress { complete, partial, over };
 
   [[nodiscard]] static Progress look_at(int fd) noexcept;
-  /// False when nothing can be accepted now.
+  /// Accepts one connection and appends it to waiting_ if its owner is not foreign.  False when none can be accepted.
   bool take(int listener);
   std::optional<Fd> accept_one(int listener);
   std::optional<Fd> ready_one();
@@ -58,7 +58,7 @@ class Admission {
   const std::function<Ownership(int fd)> ownership_;
   const std::chrono::milliseconds timeout_;
   std::deque<Guest> waiting_;  // the oldest first
-  Fd reserve_;                 // given up to accept, and so to refuse, when there are no descriptors left
+  Fd reserve_;                 // closed to accept, and so to refuse, a connection when descriptors run out
 };
 
 }  // namespace runtime::pmix

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/pmix/cluster.hpp — what a PMIx server needs of the servers on the job's other hosts.  Statuses are libpmix's.
-// Threads: the loop's thread, also for the answers, each of which comes exactly once unless the process ends before.
+// runtime/pmix/cluster.hpp — the interface of a PMIx server to the servers on the job's other hosts.  Statuses are
+// those of libpmix.  Each answer callback runs exactly once, unless the process ends before.  Threads: the loop's
+// thread.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -12,37 +13,37 @@
 
 namespace runtime::pmix {
 
-/// A published name; `value` is a pmix_value_t in libpmix's packing.
+/// A published name.
 struct PackedItem {
   std::string name;
-  std::uint32_t owner = 0;  ///< rank
-  std::string value;
+  std::uint32_t owner = 0;       ///< rank
+  std::string value;             ///< a pmix_value_t in libpmix's packing
   std::uint8_t persistence = 0;  ///< pmix_persistence_t
 };
 
-/// What a rank wants of the job's names.
+/// A rank's request to the job's name service.
 struct NameRequest {
   enum class Kind : std::uint8_t { publish, lookup, unpublish };
   Kind kind{};
   std::uint32_t owner = 0;              ///< the rank
   std::vector<PackedItem> items = {};   ///< to publish
-  std::vector<std::string> names = {};  ///< to look up, or to unpublish: none are all of the owner's
-  bool wait = false;                    ///< a lookup waits until all names are there, for at most
-  std::uint64_t timeout_s = 0;          ///< 0: for ever
+  std::vector<std::string> names = {};  ///< to look up or unpublish; unpublish without names: all of the owner
+  bool wait = false;                    ///< a lookup waits until all names are published
+  std::uint64_t timeout_s = 0;          ///< longest wait in seconds; 0: no limit
 };
 
-/// An event, its infos' values in libpmix's packing.
+/// A PMIx event.
 struct PackedEvent {
   int status = 0;
-  std::uint32_t source = 0;  ///< rank
-  std::uint8_t range = 0;
-  std::vector<std::pair<std::string, std::string>> infos;
+  std::uint32_t source = 0;                                ///< rank; PMIX_RANK_UNDEF: no rank
+  std::uint8_t range = 0;                                  ///< pmix_data_range_t
+  std::vector<std::pair<std::string, std::string>> infos;  ///< keys, and values in libpmix's packing
 };
 
-/// A fence of ranks of several hosts: the same, packed, on every host.
+/// Identifies a fence of ranks of several hosts.  Packed, it is the same on every host.
 struct FenceName {
   std::vector<std::uint32_t> ranks;  ///< ascending; PMIX_RANK_WILDCARD is all of them
-  std::string what;                  ///< "fence", "connect", ...
+  std::string what;                  ///< the operation: "fence", "connect", ...
 };
 
 class Cluster {
@@ -52,18 +53,19 @@ class Cluster {
 
   virtual ~Cluster() = default;
 
-  /// All members on this host have arrived, with `data`, at the fence of that name (FenceName, packed), in which
-  /// `hosts` take part.  Answered with the data of all of them; a status that is no success, of any host, is for all.
+  /// All members of this host have arrived at the fence `name` (a packed FenceName), with `data`.  `hosts`: the hosts
+  /// with members.  `answer` gets the data of all hosts, one after the other.  If a host passes a `status` that is no
+  /// success, all get it.
   virtual void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status,
                      const std::string& data, Data answer) = 0;
 
-  /// Tells the clients of all other hosts of an event that one of ours has raised.
+  /// Sends an event of this host to the clients of all other hosts.  Errors: limit_reached (too long).
   virtual Result<void> notify(const PackedEvent& event) = 0;
 
-  /// What `rank`, of another host, has committed.
+  /// Requests the data that `rank`, of another host, has committed.
   virtual void modex(unsigned rank, Data answer) = 0;
 
-  /// Answered with the items that a lookup found.
+  /// Passes a request to the name service.  `answer` gets the items that a lookup found.
   virtual void names(const NameRequest& request, Items answer) = 0;
 };
 

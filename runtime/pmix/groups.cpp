@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PMIx groups: their construction and destruction are fences of the members' servers.  A context id is one that the
-// lowest of their hosts has not given before, made different from those of other hosts.
+// PMIx groups: construction and destruction are fences of the members' servers.  The context id is the proposal of the
+// lowest host with members; host h of n proposes 1 + h, 1 + h + n, 1 + h + 2n ..., so all proposals differ.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -12,10 +12,10 @@
 namespace runtime::pmix {
 namespace {
 
-/// What each host brings along; fixed in size, so that those of all hosts can be told apart.
+/// The data of each host in the fence of a construction.  Its packed size is fixed, so lowest() can split the data.
 struct Proposal {
   std::uint64_t host = 0;
-  std::uint64_t number = 0;  ///< of contexts of that host
+  std::uint64_t number = 0;  ///< number of earlier proposals of that host
 };
 constexpr std::size_t kProposalBytes = 2 * sizeof(std::uint64_t);
 

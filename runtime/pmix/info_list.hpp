@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/pmix/info_list.hpp — owns an array of pmix_info_t and fills it; values are copied in.
-// Threads: a resource, one owner at a time.
+// Threads: one owner at a time.
 #pragma once
 #include <pmix.h>
 
@@ -35,13 +35,13 @@ class InfoList {
   }
   void add_regex(const char* key, const char* value) { load(key, value, PMIX_REGEX); }
 
-  /// A nested array of the infos of `list`.
+  /// Adds an array with copies of the infos of `list`.
   void add_list(const char* key, InfoList& list) {
     const pmix_data_array_t array{PMIX_INFO, list.infos_.size(), list.infos_.data()};
     load(key, &array, PMIX_DATA_ARRAY);
   }
 
-  /// Any value of libpmix's own types; `data` is copied.
+  /// Adds a copy of `data`, which has the libpmix type `type`.
   void load(const char* key, const void* data, pmix_data_type_t type) {
     pmix_info_t& info = infos_.emplace_back();
     PMIX_INFO_CONSTRUCT(&info);

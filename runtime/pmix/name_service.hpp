@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/pmix/name_service.hpp — what clients published, and the lookups that still wait for a name.
-// Threads: the loop's thread.
+// runtime/pmix/name_service.hpp — the names that the ranks have published, and the lookups that wait for a name.
+// One object per job, in the launcher.  Threads: the loop's thread.
 #pragma once
 #include <list>
 #include <map>
@@ -14,11 +14,13 @@ class NameService {
  public:
   explicit NameService(event::Loop& loop) noexcept : loop_(loop) {}
 
-  /// Answers at once, or a lookup that waits when all names are there.  Statuses: of a publication PMIX_SUCCESS, or
-  /// PMIX_ERR_DUPLICATE_KEY when one of its names is taken: then none is; of a lookup PMIX_SUCCESS,
-  /// PMIX_ERR_PARTIAL_SUCCESS, PMIX_ERR_NOT_FOUND, PMIX_ERR_TIMEOUT.
+  /// Serves a request.  `answer` runs within the call; for a lookup that waits, when all names are published or its
+  /// timeout is over.  Statuses:
+  ///  - publish: PMIX_SUCCESS; PMIX_ERR_DUPLICATE_KEY (a name is taken; nothing is published);
+  ///  - lookup: PMIX_SUCCESS, PMIX_ERR_PARTIAL_SUCCESS, PMIX_ERR_NOT_FOUND, PMIX_ERR_TIMEOUT;
+  ///  - unpublish: PMIX_SUCCESS.
   void serve(const NameRequest& request, const Cluster::Items& answer);
-  /// That rank has ended, and with it its names of PMIX_PERSIST_PROC.
+  /// The rank `owner` has ended: removes its names with PMIX_PERSIST_PROC.
   void end(std::uint32_t owner);
 
  private:
@@ -34,7 +36,7 @@ class NameService {
   void reply(const Cluster::Items& answer, int status, const std::vector<PackedItem>& found);
 
   event::Loop& loop_;
-  std::map<std::string, PackedItem> published_;  // no name outlives the job
+  std::map<std::string, PackedItem> published_;  // by name
   std::list<Waiting> waiting_;
 };
 

@@ -30,7 +30,8 @@ extern "C" OPAL_EXPORT int accept(int listener, sockaddr* address, socklen_t* si
   return fd;
 }
 
-/// Connections whose first message is awaited are no concern of libpmix's: accept() waits for them, and for new ones.
+/// While a connection waits for its first message, reports the listener as readable at once: accept() then waits for
+/// that connection and for new ones.
 extern "C" OPAL_EXPORT int select(int count, fd_set* readable, fd_set* writable, fd_set* exceptional,
                                   timeval* timeout) {
   if (t_admission != nullptr && t_admission->waiting() != 0 && readable != nullptr && FD_ISSET(t_listener, readable)) {
@@ -43,8 +44,8 @@ extern "C" OPAL_EXPORT int select(int count, fd_set* readable, fd_set* writable,
   return libc(count, readable, writable, exceptional, timeout);
 }
 
-/// libpmix's server looks at a client's questions itself before it hands them on, and some crash it.  Runs in libpmix's
-/// thread.
+/// Applies make_safe() to queries of clients, since libpmix's server crashes on some before it calls the upcall.  Runs
+/// in libpmix's thread.
 extern "C" OPAL_EXPORT pmix_status_t PMIx_Query_info_nb(pmix_query_t queries[], size_t nqueries,
                                                         pmix_info_cbfunc_t answer, void* cookie) {
   static const auto libpmix = reinterpret_cast<decltype(&PMIx_Query_info_nb)>(::dlsym(RTLD_NEXT, "PMIx_Query_info_nb"));

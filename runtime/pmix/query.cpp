@@ -15,7 +15,7 @@
 namespace runtime::pmix {
 namespace {
 
-/// A key and what narrows the question down.
+/// A key and its qualifiers.
 struct Question {
   std::string key;
   std::optional<std::string> job;  ///< PMIX_NSPACE
@@ -93,7 +93,7 @@ struct Answer {
   Answerer answer;
 };
 
-/// Puts one value of the job under the key that was asked for.
+/// An Answerer that adds the value of(core) under the key of the question.
 template <class Value>
 Answerer value(Value of) {
   return [of](const Core& core, const Question& question, InfoList& results) {
@@ -145,7 +145,8 @@ pmix_status_t answer_one(const Core& core, const Question& question, InfoList& r
   return known->answer(core, question, results);
 }
 
-/// Success when all were answered, PMIX_ERR_PARTIAL_SUCCESS when some were; otherwise why the first was not.
+/// Returns PMIX_SUCCESS when all questions were answered, PMIX_ERR_PARTIAL_SUCCESS when some were, else the first
+/// failure.
 pmix_status_t answer_all(const Core& core, const std::vector<Question>& questions, InfoList& results) {
   std::optional<pmix_status_t> failure;
   for (const Question& question : questions) {

@@ -74,9 +74,9 @@ Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescri
 }
 
 Result<void> Server::State::start() {
-  // Fences of local ranks only would not reach us, and a dead rank would pass for one that arrived.
+  // By default fences of local ranks do not call the upcall, and libpmix counts a dead rank as arrived.
   set_default("PMIX_MCA_pmix_server_fence_localonly_opt", "0");
-  // Else a rank's lost connection is reported a second late, when others have already failed because of it.
+  // By default a lost connection is reported a second late, when other ranks have already failed because of it.
   set_default("PMIX_MCA_pmix_event_caching_window", "0");
   if (job.ranks <= kSmallJob) set_default("PMIX_MCA_gds", "hash");
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/pmix/server.hpp — the PMIx server inside the launcher: the ranks' PMIx library talks to it.
-// libpmix keeps two threads of its own; every upcall is handed to the loop and answered from there.  libpmix is one per
-// process, so there is one Server per process; it is never finalized and must live until the process ends with _exit.
+// runtime/pmix/server.hpp — the PMIx server inside the launcher and each daemon, for the ranks of its host.
+// libpmix has two threads of its own; each upcall is posted to the loop and answered from there.  libpmix has global
+// state, so there is one Server per process.  It is never finalized and must live until the process ends with _exit.
 // Threads: the loop's thread.
 #pragma once
 #include <sys/types.h>
@@ -19,70 +19,74 @@
 
 namespace runtime::pmix {
 
-/// From best to worst: `ending` processes have begun to exit, which is not reported yet.
+/// The state of a process, from best to worst.  `ending`: it has begun to exit, and its end is not reported yet.
 enum class Liveness { alive, ending, ended };
 
-/// What the server needs from the job; called in the loop's thread.
+/// The interface of the server to the ranks of this host; called in the loop's thread.
 class Host {
  public:
   virtual ~Host() = default;
+  /// `rank` has called PMIx_Abort.
   virtual void on_abort(unsigned rank, int status, const std::string& text) = 0;
-  /// Of a rank of this host; of others `alive`.
+  /// The state of a rank of this host; `alive` for ranks of other hosts.
   [[nodiscard]] virtual Liveness liveness(unsigned rank) const = 0;
-  /// Of a rank of this host; 0 of others, and until it runs.
+  /// The process id of a rank of this host; 0 before it runs, and for ranks of other hosts.
   [[nodiscard]] virtual pid_t pid(unsigned rank) const = 0;
   /// A rank of this host has called PMIx_Init.
   virtual void on_joined() = 0;
-  /// A member of this host has lost its connection: it ends, or errs.
+  /// A rank that has not called PMIx_Finalize has lost its connection to the server: it exits, or has closed it.
   virtual void on_disconnected(unsigned rank) = 0;
-  /// What a rank says (checkpoint_words.hpp).
+  /// `rank` has sent a checkpoint message (checkpoint_words.hpp).
   virtual void on_checkpoint(unsigned rank, const std::string& text) = 0;
-  /// That the ranks run, for queries.
+  /// The name of the program of the ranks, for queries.
   [[nodiscard]] virtual const std::string& program() const = 0;
 };
 
 class Server {
  public:
-  /// Starts the server and registers the job.  Errors: os, internal (libpmix's status in the detail).
+  /// Starts the server and registers the job.  `loop` and `host` must outlive the server.  Errors: those of to_error()
+  /// (status.hpp), unreachable (the loopback interface has no IPv4 address).
   static Result<std::unique_ptr<Server>> start(event::Loop& loop, const JobDescription& job, Host& host);
   ~Server();
 
-  /// Makes the other hosts' servers known, before any rank runs; without it all ranks are here.
+  /// Sets the connection to the servers of the other hosts.  Without it all ranks are on this host.  Requires: no rank
+  /// runs yet.  `cluster` must outlive the server.
   void join(Cluster& cluster);
 
-  /// What `rank` of this host has committed, as soon as it has.
+  /// Answers with the data that `rank` of this host has committed; waits for the commit.
   void modex(unsigned rank, Cluster::Data answer);
 
-  /// The names of the whole job: used on the launcher's host only.
+  /// Serves a request to the job's name service.  Only the launcher's server has the names.
   void names(const NameRequest& request, const Cluster::Items& answer);
-  /// That rank, wherever it was, has ended.
+  /// The rank `owner`, of any host, has ended: NameService::end().
   void end_names(unsigned owner);
 
-  /// Environment variables by which `rank` finds the server.  Errors: internal.
+  /// The environment variables by which `rank` of this host finds the server.  Errors: those of to_error().
   Result<std::vector<std::pair<std::string, std::string>>> variables(unsigned rank);
 
-  /// False while `rank` is a member that has not left: it called PMIx_Init but not PMIx_Finalize.
+  /// False when `rank` of this host called PMIx_Init but not PMIx_Finalize.
   [[nodiscard]] bool left_properly(unsigned rank) const;
 
-  /// Whether `rank`, of this host, called PMIx_Init.
+  /// True when `rank` of this host has called PMIx_Init.
   [[nodiscard]] bool has_joined(unsigned rank) const;
 
-  /// Whether a living rank of this host is a member, and may wait for others.
+  /// True when a living rank of this host has called PMIx_Init and not PMIx_Finalize: it may wait for other ranks.
   [[nodiscard]] bool has_members() const;
 
-  /// Tells the other ranks' event handlers that `rank` died.
+  /// Reports the death of `rank` to the event handlers of the ranks on this host.
   void announce_death(unsigned rank);
 
-  /// Tells the ranks' event handlers that the host of this index is gone (PMIX_EVENT_NODE_DOWN), and with it its ranks.
+  /// Reports the loss of host number `host` (PMIX_EVENT_NODE_DOWN) and of its ranks to the event handlers of the ranks
+  /// on this host.
   void announce_lost_host(std::size_t host);
 
-  /// Tells the ranks' event handlers what a rank of another host has raised.
+  /// Delivers an event of another host to the event handlers of the ranks on this host.
   void notify(const PackedEvent& event);
 
-  /// Asks the ranks of all hosts for a step of a checkpoint (checkpoint_words.hpp).
+  /// Sends a checkpoint request (checkpoint_words.hpp) to the ranks of all hosts.
   void ask_for_checkpoint(const std::string& request);
 
-  /// A rank has ended and the job knows: answers that waited for it are given.
+  /// The end of a rank of this host has been reported: gives the answers that were delayed until then.
   void on_rank_ended();
 
  private:
@@ -91,14 +95,14 @@ class Server {
   std::unique_ptr<State> state_;
 };
 
-/// As its argv[0] the launcher's own program, with the environment of a rank, is a stand-in: it takes the place of a
-/// rank that ended before it joined the job.  libpmix waits for every rank of a host in what they do together, and
-/// counts out only a rank whose connection breaks: one that never connected would be awaited for ever.
+/// argv[0] of a stand-in: opalrun or opald, run with the environment of a rank that ended before it called PMIx_Init.
+/// libpmix's collective operations wait for every rank of a host.  They leave out a rank when its connection breaks, so
+/// they would wait for ever for a rank that never connected.  The stand-in connects in its place and exits.
 inline constexpr std::string_view kStandInName = "opal-stand-in";
-/// Connects as that rank and ends.
+/// The main function of a stand-in: calls PMIx_Init and exits.
 [[noreturn]] void stand_in() noexcept;
 
-/// Removes from this process's environment what an outer launcher left there for us as its client.
+/// Removes the PMIX_ variables of an outer launcher from this process's environment, except PMIX_MCA_ ones.
 void forget_outer_launcher();
 
 }  // namespace runtime::pmix

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/pmix/status.hpp — libpmix's status codes as our errors.
+// runtime/pmix/status.hpp — converts libpmix's status codes into Error.
 #pragma once
 #include <pmix.h>
 
@@ -23,7 +23,7 @@ inline Error to_error(pmix_status_t status, const char* where) noexcept {
     case PMIX_ERR_UNREACH:
     case PMIX_ERR_LOST_CONNECTION:
     case PMIX_ERR_COMM_FAILURE: code = Errc::unreachable; break;
-    case PMIX_ERR_PARTIAL_SUCCESS:  // libpmix's own end of what ranks of one host do, one of which is gone
+    case PMIX_ERR_PARTIAL_SUCCESS:  // a collective operation of ranks of one host, one of which has died
     case PMIX_ERR_PROC_TERM_WO_SYNC: code = Errc::peer_gone; break;
     default: break;
   }

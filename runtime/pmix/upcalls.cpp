@@ -33,7 +33,7 @@ void set_membership(Core& core, const pmix_proc_t& proc, Core::Membership member
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_info_t* /*info*/, size_t /*ninfo*/,
                                pmix_op_cbfunc_t answer, void* cookie) {
-  // In libpmix's thread: the client goes on before the loop runs this, and its end may reach the loop first.
+  // Set here, in libpmix's thread: the report of the client's end may reach the loop before the posted work.
   set_membership(*g_core, *proc, Core::Membership::member);
   g_core->loop.post([=] {
     reply(answer, cookie, PMIX_SUCCESS);
@@ -69,7 +69,7 @@ pmix_status_t client_finalized(const pmix_proc_t* proc, void* /*object*/, pmix_o
 pmix_status_t abort_job(const pmix_proc_t* proc, void* /*object*/, int status, const char* message,
                         pmix_proc_t* /*procs*/, size_t /*nprocs*/, pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, process = *proc, text = std::string{message == nullptr ? "" : message}] {
-    // Answered first: the client must not wait for us while we wait for its end.
+    // Answer first, since the client waits for it and the launcher then waits for the end of the client.
     reply(answer, cookie, PMIX_SUCCESS);
     if (const auto rank = rank_of(*g_core, process)) g_core->host.on_abort(*rank, status, text);
   });
@@ -97,8 +97,8 @@ Liveness liveness(const Core& core, const std::vector<pmix_proc_t>& procs) {
   return worst;
 }
 
-/// Calls `answer` with success or the error for a dead member.  While a member is dying the answer waits for its end
-/// to be reported, so that the job knows why it fails before the others can fail of the consequences.
+/// Calls `answer` with PMIX_SUCCESS, or with PMIX_ERR_PROC_TERM_WO_SYNC when a member has ended.  While a member is
+/// dying, the call is deferred until its end is reported: Job must learn the cause before other ranks fail by it.
 void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pmix_status_t)>& answer) {
   switch (liveness(*g_core, members)) {
     case Liveness::alive: return answer(PMIX_SUCCESS);
@@ -107,7 +107,7 @@ void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pm
   }
 }
 
-/// Whether a process of this host is among `members` whose end has not been reported.
+/// True when `members` has a rank of this host whose end has not been reported.
 bool has_living_member(const std::vector<pmix_proc_t>& members) {
   const auto lives = [](unsigned rank) {
     return g_core->host_of[rank] == g_core->job.own_host && g_core->host.liveness(rank) != Liveness::ended;
@@ -216,7 +216,7 @@ PackedEvent pack_event(pmix_status_t event, std::uint32_t source, pmix_data_rang
   return packed;
 }
 
-/// Names are the whole job's: what would be seen by fewer, or from outside, is refused.
+/// False when the directives restrict a name to a part of the job or extend it to a range that is not supported.
 bool is_for_the_job(std::span<const pmix_info_t> directives) {
   return std::none_of(directives.begin(), directives.end(), [](const pmix_info_t& info) {
     if (!has_key(info, PMIX_RANGE)) return false;
@@ -226,7 +226,7 @@ bool is_for_the_job(std::span<const pmix_info_t> directives) {
   });
 }
 
-/// Has the job's names do what a client of ours wants.
+/// Passes a client's request to the name service of the job.
 pmix_status_t serve_names(const pmix_proc_t& proc, NameRequest request, Cluster::Items answer) {
   if (!rank_of(*g_core, proc)) return PMIX_ERR_NOT_SUPPORTED;
   request.owner = proc.rank;
@@ -302,7 +302,7 @@ pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*
                      [=](int status, const auto&) { reply(answer, cookie, status); });
 }
 
-/// Of ranks that connect, or disconnect.
+/// The upcalls for PMIx_Connect and PMIx_Disconnect.
 template <bool Connects>
 pmix_status_t meet(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                    pmix_op_cbfunc_t answer, void* cookie) {
@@ -313,7 +313,7 @@ pmix_status_t meet(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /
   return PMIX_SUCCESS;
 }
 
-/// Nothing but what a rank says about a checkpoint: that is the request's id, and there is no other directive.
+/// The upcall for PMIx_Job_control.  It accepts only checkpoint messages: one directive, PMIX_JOB_CTRL_ID.
 pmix_status_t control_job(const pmix_proc_t* asker, const pmix_proc_t* /*targets*/, size_t /*ntargets*/,
                           const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie) {
   const auto rank = rank_of(*g_core, *asker);
@@ -327,7 +327,7 @@ pmix_status_t control_job(const pmix_proc_t* asker, const pmix_proc_t* /*targets
   return PMIX_SUCCESS;
 }
 
-/// libpmix tells the clients of this host, we the other hosts.
+/// The upcall for events.  libpmix sends an event to the clients of this host; this function sends it to other hosts.
 pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range, pmix_info_t* infos,
                            size_t ninfo, pmix_op_cbfunc_t /*answer*/, void* /*cookie*/) {
   const bool stays = range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || range == PMIX_RANGE_RM;
@@ -376,7 +376,7 @@ void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members
   settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
     const std::vector<std::uint32_t> hosts = hosts_of(members);
     if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
-    // The other hosts know that no rank comes from here, and do not wait.
+    // ProcessMap::absent() of the other hosts names this host, so they do not wait for it.
     if (!has_living_member(members)) return answer(status, data);
     std::set<std::uint32_t> ranks;
     for (const pmix_proc_t& member : members) ranks.insert(member.rank);

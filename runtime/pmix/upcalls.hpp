@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/pmix/upcalls.hpp — the functions libpmix calls when clients want something, as its table of C functions.
-// They run in libpmix's thread: each copies its arguments, posts to the loop and returns; the loop answers, by way of
-// in_libpmix_thread().
+// runtime/pmix/upcalls.hpp — the upcalls: the C functions that libpmix calls for requests of clients.
+// Threads: upcalls run in libpmix's thread; each copies its arguments, posts to the loop and returns.  The loop serves
+// the request and answers through in_libpmix_thread().  The other functions run in the loop's thread unless stated.
 #pragma once
 #include <pmix_server.h>
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace runtime::pmix {
 
-/// What the upcalls work on, in the loop's thread.
+/// The state of the server.  Only the loop's thread uses it, except `membership`.
 struct Core {
   enum class Membership : std::uint8_t { outside, member, left };
 
@@ -43,65 +43,68 @@ struct Core {
 
   event::Loop& loop;
   const JobDescription job;
-  /// Index = rank; of other hosts' ranks `outside`.  libpmix's thread sets `member`, the loop's `left`.
+  /// By rank; `outside` for ranks of other hosts.  libpmix's thread sets `member`, the loop's thread sets `left`.
   std::vector<std::atomic<Membership>> membership;
-  std::vector<std::uint32_t> host_of;                      ///< index = rank
-  std::uint64_t contexts = 0;                              ///< ids of groups that this host has proposed
-  std::map<std::string, std::vector<pmix_proc_t>> groups;  ///< that exist and have members on this host
+  std::vector<std::uint32_t> host_of;                      ///< by rank
+  std::uint64_t contexts = 0;                              ///< number of group context ids proposed by this host
+  std::map<std::string, std::vector<pmix_proc_t>> groups;  ///< members of each group with members on this host
   Cluster* cluster = nullptr;                              ///< null: no other hosts
   Host& host;
   NameService names;
-  std::vector<event::Callback> deferred;  ///< answers that wait for a dying rank's end to be reported
+  std::vector<event::Callback> deferred;  ///< answers delayed until the end of a dying rank is reported
 };
 
-/// Runs `call`, which answers a client, in libpmix's thread.  Most answers of libpmix 4.2 (op_cbfunc, lookup_cbfunc,
-/// query_cbfunc of its pmix_server.c) change the queue of the client's connection without a lock, and its thread does,
-/// too. A call that deregisters no resources does nothing but call back from that thread.
+/// Runs `call`, which answers a client, in libpmix's thread.  Reason: most answer functions of libpmix 4.2 (op_cbfunc,
+/// lookup_cbfunc, query_cbfunc of its pmix_server.c) change the queue of the client's connection without a lock, and so
+/// does libpmix's thread.  Implementation: PMIx_server_deregister_resources() without resources only runs its callback
+/// in that thread.
 void in_libpmix_thread(std::function<void()> call);
 
-/// Answers a client's request, the second one with `infos`, if there are any.
+/// Answers a client's request; the second form passes `infos`, if any.
 void reply(pmix_op_cbfunc_t answer, void* cookie, pmix_status_t status);
 void reply(pmix_info_cbfunc_t answer, void* cookie, pmix_status_t status, std::unique_ptr<InfoList> infos = nullptr);
 
-/// From libpmix's thread: `work` in the loop's.
+/// Posts `work` to the loop.  Thread-safe.
 void meet_later(std::function<void(Core& core)> work);
 
-/// Answers when all `members`, wherever they are, have arrived at `what`, with the data of all their hosts behind each
-/// other.  Those of this host have; but libpmix counts a rank whose connection broke as arrived, which it did not.
+/// Answers when all `members`, on any host, have arrived at the operation `what`, with the data of their hosts one
+/// after the other.  Requires: libpmix reports that the members of this host have arrived.  libpmix also counts a rank
+/// whose connection broke as arrived; the answer for a dead member is PMIX_ERR_PROC_TERM_WO_SYNC.
 void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data,
                 Cluster::Data answer);
 
-/// From now on Host::on_disconnected is called.
+/// Registers the handler that calls Host::on_disconnected.
 void hear_of_lost_connections();
 
 /// The upcall for groups.
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
                     const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie);
 
-/// The upcall for questions about the job: what is known here without asking other hosts.
+/// The upcall for queries about the job.  It answers from the data of this host.
 pmix_status_t query(pmix_proc_t* asker, pmix_query_t* queries, size_t nqueries, pmix_info_cbfunc_t answer,
                     void* cookie);
 
-/// Makes questions safe for libpmix 4.2.2, which looks at them before the upcall: a rank without a job's name, on which
-/// it crashes, is one of `job`.  PMIX_ERR_BAD_PARAM for what it would crash on, too, and makes no sense.
+/// Changes queries on which libpmix 4.2.2 would crash before it calls the upcall: a PMIX_RANK without a job's name
+/// becomes a PMIX_PROCID of `job`.  Returns PMIX_ERR_BAD_PARAM for malformed queries on which it would crash.
+/// Runs in libpmix's thread.
 pmix_status_t make_safe(std::span<pmix_query_t> queries, const std::string& job);
 
-/// The job's name; from any thread, when the server has been started.
+/// The job's name.  Thread-safe after the start of the server.
 const std::string& job_name() noexcept;
 
-/// Asks libpmix what `rank` of this host has committed.
+/// Requests from libpmix the data that `rank` of this host has committed.
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer);
 
-/// Tells the clients of this host; `source` is the process that it is about.
+/// Sends an event to the clients of this host.  `source`: the process that the event is about.
 void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_range_t range, InfoList about);
 
-/// Tells the clients of all hosts what no rank has raised.
+/// Sends an event of the launcher to the clients of all hosts.
 void raise_everywhere(const Core& core, pmix_status_t event, InfoList about);
 
-/// An event of another host's client, for ours.
+/// Delivers an event of another host to the clients of this host.
 void deliver(const Core& core, const PackedEvent& event);
 
-/// libpmix's table.  `core` is used by every later upcall of this process and must live as long as it.
+/// The table of upcalls for PMIx_server_init().  All later upcalls use `core`, which must live until the process ends.
 pmix_server_module_t* upcalls(Core& core) noexcept;
 
 }  // namespace runtime::pmix

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/stdio/line_merger.hpp — one output made of many: whole lines of different sources never mix, each may get a
-// prefix, and a line that one source left open is closed before another one writes.
-// LineBuffer holds a source's unfinished line back; LineMerger forms what is written.  Threads: the loop's thread.
+// runtime/stdio/line_merger.hpp — merges the text of several sources into one output, line by line.
+//   LineBuffer  one per source: keeps an unfinished line back;
+//   LineMerger  one per output: adds prefixes, and ends the unfinished line of one source before another one writes.
+// Threads: the loop's thread.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace runtime::stdio {
 
-/// What one source has printed since its last newline.
+/// The text of one source since its last newline.
 class LineBuffer {
  public:
-  /// A longer line is passed on in parts: memory stays bounded, and only such lines can be broken by others.
+  /// Bytes.  A longer line is passed on in parts, between which other sources may write.
   static constexpr std::size_t kLongestLine = 1U << 20;
 
-  /// Takes `text` and returns what may be passed on now: everything up to the last newline.
+  /// Appends `text`; returns and removes everything up to the last newline.
   std::string append(std::string_view text);
 
-  /// Returns what is held back: at the end of the source, or when a person waits for a prompt.
+  /// Returns and removes the unfinished line: at the end of the source, or to show a prompt.
   std::string take();
 
   [[nodiscard]] bool empty() const noexcept { return held_.empty(); }
@@ -28,10 +29,10 @@ class LineBuffer {
 
 class LineMerger {
  public:
-  /// The bytes to write for `text` of `source` now; each of its lines starts with `prefix`.
+  /// Returns the bytes to write for `text` of `source`; each of its lines starts with `prefix`.
   std::string merge(int source, std::string_view prefix, std::string_view text);
 
-  /// What was formed last does not end with a newline.
+  /// True when the last result of merge() does not end with a newline.
   [[nodiscard]] bool line_open() const noexcept { return line_open_; }
 
  private:

@@ -48,7 +48,7 @@ std::string timestamp() {
 
 }  // namespace
 
-/// Where streams end: an output of the launcher, or a file.
+/// The target of streams: an output of the launcher, or a file.
 struct Output::Sink {
   Sink(Writer& its_writer, std::string name, int fd)
       : writer(its_writer),
@@ -66,7 +66,7 @@ struct Output::Sink {
     status = text;
   }
 
-  /// Blanks and carriage returns do it on every terminal.
+  /// Overwrites the status line with blanks, which works on every terminal.
   void clear_status() {
     if (!status.empty()) writer.write(target, fmt::format("\r{:{}}\r", "", status.size()));
     status.clear();
@@ -82,7 +82,7 @@ struct Output::Sink {
   std::shared_ptr<Writer::Target> target;
   const bool terminal = false;
   LineMerger merger;
-  std::size_t streams = 0;  // that end here
+  std::size_t streams = 0;  // number of open streams with this target
   std::string status;       // the line of progress that is shown now
 };
 
@@ -124,7 +124,7 @@ Result<Fd> Output::open(int rank, Channel channel) {
   return writer;
 }
 
-/// The launcher's own output, or the rank's file, which is opened when its first stream is.
+/// The target of a stream: the launcher's own output, or the rank's file, which the first stream opens.
 Result<Output::Sink*> Output::sink_for(int rank, Channel channel) {
   if (options_.merge) channel = Channel::out;
   if (options_.directory.empty()) return &sink_of(channel);
@@ -145,7 +145,7 @@ Result<Output::Sink*> Output::sink_for(int rank, Channel channel) {
   return sink.get();
 }
 
-/// Closes the file when no stream goes there any more.
+/// Removes one stream from `sink`; closes the file of a sink without streams.
 void Output::release(Sink& sink) {
   if (--sink.streams != 0 || sink.path.empty()) return;
   sink.writer.close(std::move(sink.target));
@@ -208,7 +208,7 @@ void Output::show_status(std::string_view text) {
   if (has_status_line()) sink.show_status(text.substr(0, width_of(options_.err_fd) - 1));
 }
 
-/// False at the end of the stream, which is then gone, or when there is nothing to read now.
+/// Returns false when nothing can be read now, or at the end of the stream, which is then removed.
 bool Output::read_some(Stream& stream) {
   std::array<char, kReadSize> buffer;
   ssize_t size = -1;
@@ -218,7 +218,7 @@ bool Output::read_some(Stream& stream) {
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
   if (size <= 0 || stream.sink.target->broken()) {
     if (const std::string lost = problem(); !lost.empty()) on_trouble_(lost);
-    // Without a reader, closing the pipe gives the rank what a shell's pipe would: SIGPIPE.
+    // When the output is broken, closing the pipe gives the rank SIGPIPE, as in a shell.
     end_of(stream);
     return false;
   }

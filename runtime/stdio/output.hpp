@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/stdio/output.hpp — stdout and stderr of all ranks, gathered into the launcher's own or into files per rank.
-// Owns the reading ends of the ranks' pipes and the writers.  Reads no faster than the outputs take it: pipes fill and
-// ranks wait, as they would on a terminal of their own.  Threads: the loop's thread.
+// runtime/stdio/output.hpp — writes the stdout and stderr of all ranks to the launcher's own, or to files per rank.
+// Owns the reading ends of the ranks' pipes and the writers.  While an output is slow, the pipes of its ranks are not
+// read: they fill, and the ranks block in write().  Threads: the loop's thread.
 #pragma once
 #include <chrono>
 #include <map>
@@ -18,52 +18,52 @@ enum class Channel { out, err };
 
 struct OutputOptions {
   bool tag = false;        ///< "[1,rank]<stdout>: " before every line
-  bool timestamp = false;  ///< "2014-07-01T12:00:00.123+0200 " before every line, and before the tag: when it was read
-  bool merge = false;      ///< stderr of ranks goes where their stdout goes
+  bool timestamp = false;  ///< "2014-07-01T12:00:00.123+0200 ", the time of reading, before every line and tag
+  bool merge = false;      ///< the stderr of ranks goes to the target of their stdout
   std::string directory;   ///< empty, or output goes to "directory/rank.N/stdout" and ".../stderr"
-  unsigned ranks = 1;      ///< of the job: N has as many digits as the last one
-  bool whole = true;       ///< keep lines whole; false passes everything through as it comes (a job of one rank)
+  unsigned ranks = 1;      ///< of the job; N has the digits of the highest rank
+  bool whole = true;       ///< keep lines whole; false: pass text on as it comes (a job of one rank)
   int out_fd = 1;
   int err_fd = 2;
 };
 
 class Output {
  public:
-  /// `on_trouble` gets a message when an output or a file cannot be written; what is for it is dropped from then on.
-  /// Called from the loop.
+  /// `on_trouble` runs in the loop with a message when an output or a file cannot be written; later text for it is
+  /// dropped.  `loop` must outlive the object.
   Output(event::Loop& loop, const OutputOptions& options, std::function<void(const std::string&)> on_trouble);
   ~Output();
 
-  /// Makes the pipe for `channel` of `rank`; returns the end for the rank to write to.  Errors: os (also: the rank's
-  /// file cannot be made).
+  /// Makes the pipe for `channel` of `rank`; returns its writing end, for the rank.  Errors: os (also: the rank's file
+  /// cannot be made).
   Result<Fd> open(int rank, Channel channel);
 
-  /// The same for a rank of another host, whose daemon reads the pipe: `text` as it came, and its end.
+  // For a rank of another host, whose daemon reads the pipe: its text, and the end of the stream.
   void feed(int rank, Channel channel, std::string_view text);
   void feed_end(int rank, Channel channel);
 
-  /// True while a reader is slow: feed no more than what is in flight.
+  /// True while a writer is full: the caller acknowledges no more output to the daemons until on_drained.
   [[nodiscard]] bool full() const;
   /// Called when full() may have become false.
   std::function<void()> on_drained = [] {};
 
-  /// One line of the launcher's own on stderr, without the newline.
+  /// Prints `line`, which has no newline, on stderr.
   void say(std::string_view line);
 
-  /// Whether stderr is a terminal that this process is in the foreground of: the only place for a line of progress.
+  /// True when stderr is a terminal and this process is in its foreground.  Only then the status line is shown.
   [[nodiscard]] bool has_status_line() const;
-  /// Shows `text`, cut to the terminal's width, below what is written, in the place of what it showed before; it goes
-  /// when something is written.  Empty: takes it away.  Nothing happens without has_status_line().
+  /// Replaces the status line, the last line of the terminal, by `text`, cut to the terminal's width.  An empty text
+  /// removes it, and so does the next output.  Does nothing without has_status_line().
   void show_status(std::string_view text);
 
-  /// Reads what the pipes still hold, without waiting for a process that keeps one open.
+  /// Reads what the pipes hold now.  Does not wait for a process that keeps a pipe open.
   void drain();
 
-  /// Writes everything read; waits for a slow reader for as long as `timeout` without progress (zero: for ever).
-  /// False when something was left behind; the process must then end with _exit.
+  /// Writes all text that was read.  Gives up after `timeout` without progress (zero: never).
+  /// Returns false when text is left; the process must then end with _exit.
   bool finish(std::chrono::milliseconds timeout);
 
-  /// Empty, or why output was lost: it could not be written.  A reader that has gone is no reason.
+  /// Empty, or the first error of a write.  EPIPE (the reader has closed) does not count.
   [[nodiscard]] std::string problem() const;
 
  private:
@@ -87,7 +87,7 @@ class Output {
   event::Loop& loop_;
   const OutputOptions options_;
   const std::function<void(const std::string&)> on_trouble_;
-  std::vector<std::unique_ptr<Writer>> writers_;  // of stdout, of stderr unless that is the same file, of files
+  std::vector<std::unique_ptr<Writer>> writers_;  // for stdout, stderr (unless the same file), the files per rank
   Writer* file_writer_ = nullptr;                 // null without OutputOptions::directory
   std::unique_ptr<Sink> out_;
   std::unique_ptr<Sink> err_;                           // null when stderr is the same file as stdout

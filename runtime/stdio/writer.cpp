@@ -29,12 +29,12 @@ struct Writer::Shared {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::deque<Piece> queue;  // not yet taken by the thread
-  std::size_t pending = 0;  // bytes of queue plus what the thread still has, and one for each file to close
+  std::size_t pending = 0;  // bytes queued or held by the thread, plus one for each file to close
   bool was_full = false;
   std::string problem;
   bool closing = false;
 
-  // All without the mutex.
+  // Requires: the caller does not hold the mutex.
   void write(const Piece& piece);
   void close(Target& target);
   void done(std::size_t bytes);
@@ -113,7 +113,7 @@ void Writer::Shared::write(const Piece& piece) {
   done(rest.size());  // of a broken target, the rest is dropped
 }
 
-/// A file server may say only now that there was no room.
+/// Closes the file; a network file system may report a full disk only now.
 void Writer::Shared::close(Target& target) {
   if (::close(target.file_.release()) != 0) failed(target, errno);
   done(1);

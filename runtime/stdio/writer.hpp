@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/stdio/writer.hpp — writes to outputs of the launcher, or to files, from a thread of its own, so that a slow
-// terminal, a full pipe or a file server that does not answer stops the ranks that print, and nothing else of the
-// launcher.  Threads: owned and called by the loop's thread; `on_drained` runs there too.
+// runtime/stdio/writer.hpp — writes to outputs of the launcher, or to files, in a thread of its own.  So a slow
+// terminal, a full pipe or a file server that does not answer blocks that thread, and not the loop. Threads: owned and
+// called by the loop's thread; `on_drained` runs in the loop.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -17,10 +17,10 @@ namespace runtime::stdio {
 
 class Writer {
  public:
-  static constexpr std::size_t kHighWater = 1U << 20;  ///< bytes queued from which on full() says so
-  static constexpr std::size_t kLowWater = 1U << 18;   ///< bytes queued at which on_drained is called after that
+  static constexpr std::size_t kHighWater = 1U << 20;  ///< full() becomes true at this many queued bytes
+  static constexpr std::size_t kLowWater = 1U << 18;   ///< it becomes false, and on_drained runs, at this many
 
-  /// Where text goes.  Must have a shared_ptr.
+  /// A file or output.  Held by shared_ptr, since the thread may outlive the Writer.
   class Target {
    public:
     /// Writes to `fd`, which it does not own; `name` is for messages.
@@ -28,7 +28,7 @@ class Writer {
     /// Owns `file`.
     Target(std::string name, Fd file) : name_(std::move(name)), fd_(file.get()), file_(std::move(file)) {}
 
-    /// A write failed; what is written after it is dropped.
+    /// True after a failed write; later text is dropped.  Thread-safe.
     [[nodiscard]] bool broken() const noexcept { return broken_; }
 
    private:
@@ -39,26 +39,26 @@ class Writer {
     std::atomic<bool> broken_{false};
   };
 
-  /// Throws std::system_error where no thread can be made.
+  /// Throws std::system_error when the thread cannot be started.
   Writer(event::Loop& loop, std::function<void()> on_drained);
-  /// Writes everything that is queued first.
+  /// Waits, without limit, until all queued text is written.
   ~Writer();
 
-  /// Queues `text`; nothing when the target is broken.
+  /// Queues a copy of `text`.  Does nothing when the target is broken.
   void write(const std::shared_ptr<Target>& target, std::string_view text);
 
-  /// Closes the target's file when everything for it is written.
+  /// Closes the target's file when all text queued for it is written.
   void close(std::shared_ptr<Target> target);
 
-  /// The queue is long: stop producing until on_drained.
+  /// True: the queue is long, and the caller must not produce more text until on_drained.
   [[nodiscard]] bool full() const;
 
-  /// Empty, or which write or close was the first to fail and why.  A reader that has gone (EPIPE) is no reason.
-  /// on_drained is called after each failure.
+  /// Empty, or the first failed write or close with its reason.  EPIPE (the reader has closed) does not count.
+  /// on_drained also runs after a failure.
   [[nodiscard]] std::string problem() const;
 
-  /// Waits until everything is written, or for as long as `timeout` without any progress (zero: for ever).
-  /// False when something was left; the thread is then abandoned, and the process must end with _exit.
+  /// Waits until all text is written, or until `timeout` has passed without progress (zero: no limit).
+  /// Returns false when text is left: the thread is abandoned, and the process must end with _exit.
   bool finish(std::chrono::milliseconds timeout);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/bootstrap.hpp — what the launcher tells a daemon on its stdin, in one line, before they are
-// connected. The secret travels only here: neither a command line nor an environment shows it.
+// runtime/daemon/tree/bootstrap.hpp — the line that the launcher writes to the stdin of a daemon, before they are
+// connected.  The secret travels only in this line, so no command line and no environment shows it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,22 +14,23 @@ namespace runtime::daemon {
 
 struct Bootstrap {
   std::string job_id;
-  std::uint32_t host = 0;        ///< index in the job's list of hosts
-  std::string launcher;          ///< address blob of its Context
-  std::string secret;            ///< text for opal::Secret
-  std::uint64_t silence_ms = 0;  ///< Timeouts::silence
-  std::uint64_t start_ms = 0;    ///< Timeouts::start
-  std::vector<std::pair<std::string, std::string>> settings;
+  std::uint32_t host = 0;                                     ///< index in the job's list of hosts
+  std::string launcher;                                       ///< address of the launcher's Context
+  std::string secret;                                         ///< text for opal::Secret
+  std::uint64_t silence_ms = 0;                               ///< Timeouts::silence
+  std::uint64_t start_ms = 0;                                 ///< Timeouts::start
+  std::vector<std::pair<std::string, std::string>> settings;  ///< names and values of --set
 };
 
-inline constexpr std::string_view kBootstrapMark = "opald-2 ";  ///< the number changes with Bootstrap
-inline constexpr std::size_t kLongestBootstrap = 1U << 20;
+inline constexpr std::string_view kBootstrapMark =
+    "opald-2 ";                                             ///< begins the line; change Bootstrap => bump the number
+inline constexpr std::size_t kLongestBootstrap = 1U << 20;  ///< bytes of the line
 
 inline std::string to_line(const Bootstrap& bootstrap) {
   return std::string{kBootstrapMark} + oob::to_hex(oob::as_bytes(pack(bootstrap))) + "\n";
 }
 
-/// `line` without its newline.  Errors: version_mismatch (of a launcher of another version), protocol.
+/// Parses `line`, which has no newline.  Errors: version_mismatch (opalrun is of another version), protocol.
 inline Result<Bootstrap> from_line(std::string_view line) {
   if (!line.starts_with(kBootstrapMark)) {
     const Errc code = line.starts_with("opald-") ? Errc::version_mismatch : Errc::protocol;

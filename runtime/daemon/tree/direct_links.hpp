@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/direct_links.hpp — connections straight to daemons elsewhere in the tree, made when something is
-// to be asked there, used again, closed when nothing has been for a while.  Their endpoints may be the tree's, too: two
-// processes have one connection, and the tree's stays.  Threads: the loop's thread.
+// runtime/daemon/tree/direct_links.hpp — direct connections from this daemon to other daemons, for modex requests.
+// A link is opened by the first request to a host, reused by later ones, and closed when it is idle.  Two processes
+// share one OOB connection, so the endpoint of a link may also belong to the tree; such an endpoint is not
+// disconnected.  Endpoints belong to the oob::Daemon.  Threads: the loop's thread.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -17,26 +18,27 @@ namespace runtime::daemon {
 
 class DirectLinks {
  public:
-  static constexpr std::chrono::seconds kIdle{3};  ///< a link that was not used for so long, or twice that, goes
+  static constexpr std::chrono::seconds kIdle{3};  ///< a link is closed after one to two times this without a request
 
-  /// `serves_others` tells whether an endpoint is needed when nothing more is asked by it here: it is the tree's, or
-  /// the peer waits for an answer of ours.
+  /// `serves_others` returns true for an endpoint that has another use: the tree uses it, or the peer waits for an
+  /// answer of this daemon.
   DirectLinks(event::Loop& loop, oob::Daemon& oob, std::function<bool(opal::am::Endpoint&)> serves_others);
 
-  /// Where the daemon of that host is reached.
+  /// Stores the address of the daemon of `host`.
   void learn(std::uint32_t host, std::string address);
-  /// Sends a question to that daemon; its answer comes by the same link.  False: it is not known, or out of reach.
+  /// Sends a request to the daemon of `host`; the answer comes over the same endpoint.  Returns false when the address
+  /// is unknown or the daemon is out of reach.
   bool ask(std::uint32_t host, Kind kind, const std::string& content);
-  /// An answer has come by it: when all have, it may go.
+  /// An answer to a request of ask() has come.  A link without open requests may be closed.
   void answered(std::uint32_t host);
-  /// That endpoint has ended, on either side.  Returns the host whose link it was.
+  /// `endpoint` has been closed by either side.  Returns the host if it was the endpoint of a link.
   std::optional<std::uint32_t> on_closed(const opal::am::Endpoint& endpoint);
 
  private:
   struct Link {
     opal::am::Endpoint* endpoint = nullptr;
-    std::size_t open = 0;  // questions
-    bool used = false;     // since the last check
+    std::size_t open = 0;  // requests without an answer
+    bool used = false;     // a request was sent since the last close_idle()
   };
   void close_idle();
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/messages.hpp — what the launcher and the daemons of a job's other hosts say to each other.  Join
-// and its answers go over a connection of their own, questions for data straight to the host that they concern when its
-// address is known, everything else along the tree of daemons.  Each struct is one message; its kind goes with it.
-// Packed by runtime/packing.hpp; a receiver refuses what does not unpack.  kVersion is compared at the first message,
-// before any other is understood.
+// runtime/daemon/tree/messages.hpp — the messages between the launcher and the daemons.  Each struct is one message;
+// its kind is the oob::Topic.  Routes:
+//   Join, Place, TurnedAway  a direct connection between daemon and launcher
+//   Modex, ModexResult       a direct connection to the host of the rank if its address is known, else the tree
+//   all others               the tree of daemons
+// runtime/packing.hpp packs them; a receiver drops what does not unpack.  The launcher compares kVersion in Join,
+// before it interprets any other message.
 #pragma once
 #include <pmix_common.h>
 #include <sys/types.h>
@@ -27,32 +29,33 @@ namespace runtime::daemon {
 
 inline constexpr std::uint64_t kVersion = 11;  ///< of all messages here; change one => bump it
 
-/// Daemon to launcher, first of all.  Every version begins with these two.
+/// The first two members of Join, in every version.
 struct JoinHead {
   std::uint64_t version = kVersion;
   std::uint64_t host = 0;  ///< index in the job's list of hosts, which is its number in the tree
 };
+/// Daemon to launcher, the first message: asks for a place in the tree.
 struct Join {
   std::uint64_t version = kVersion;
   std::uint32_t host = 0;
   pid_t pid = 0;
   std::string job_id;
-  std::string address;  ///< blob of its Context
+  std::string address;  ///< of the daemon's Context
 };
 
-/// The answer: where its place in the tree is.  Comes when those above it have joined.
+/// Answer to Join: the place in the tree.  The launcher sends it when all daemons above have joined or are lost.
 struct Place {
   overlay::Id count = 0;  ///< of members
   unsigned radix = 0;
   std::vector<std::pair<std::uint32_t, std::string>> above;  ///< addresses of its parent, grandparent, ... but the root
 };
 
-/// The other answer: end.
+/// Answer to Join: the daemon must end.
 struct TurnedAway {
   std::string why;
 };
 
-/// Launcher to daemons, the same to all: what there is to know to start the ranks of their hosts.
+/// Launcher to daemons, the same to all: starts the ranks of their hosts.
 struct Launch {
   std::vector<pmix::HostRanks> hosts;  ///< index 0 is the launcher's own
   std::vector<std::string> arguments;
@@ -64,26 +67,27 @@ struct Launch {
   launch::InputTarget input;
 };
 
-/// What a rank printed; empty: the end of it.
+/// Daemon to launcher: what a rank has printed; an empty text is the end of the stream.
 struct Output {
   std::uint32_t rank = 0;
   bool to_stderr = false;
   std::string text;
 };
-/// Launcher to daemon: so many bytes of output have been taken, as many more may come.
+/// Launcher to daemon: `bytes` more bytes of output have been taken (OutputForwarder::credit).
 struct Credit {
   std::uint64_t bytes = 0;
 };
 
-/// Launcher to daemon: stdin of the ranks that it reaches; empty: its end.
+/// Launcher to daemon: text for the stdin of the ranks that InputTarget reaches; empty: the end.
 struct Input {
   std::string text;
 };
-/// Daemon to launcher: the slowest of them has taken so many bytes of it.
+/// Daemon to launcher: the slowest rank that gets stdin has taken `bytes` more bytes.
 struct InputTaken {
   std::uint64_t bytes = 0;
 };
 
+/// Launcher to daemon: RankHost::signal().
 struct Signal {
   int signo = 0;
   bool ends_the_job = false;
@@ -91,37 +95,37 @@ struct Signal {
 
 struct KillAll {};  ///< launcher to daemon: end every process of the job; reported as launch::Emptied
 struct Inquire {};  ///< launcher to daemon: report which ranks have ended or are ending, then launch::Answered
-struct Quit {};     ///< launcher to daemon
+struct Quit {};     ///< launcher to daemon: end; no process of the job is left
 struct Ready {};    ///< daemon to launcher: it has its place
-struct Frame {};    ///< of the tree: runtime/overlay/wire.hpp
+struct Frame {};    ///< a frame of the tree; its content is that of runtime/overlay/wire.hpp
 
-/// What `rank` has committed is wanted by `host`, whose question has this number; by way of the launcher, or straight.
+/// Requests the data that `rank` has committed.
 struct Modex {
   std::uint32_t rank = 0;
-  std::uint32_t host = 0;
-  std::uint64_t question = 0;
+  std::uint32_t host = 0;      ///< the requesting host
+  std::uint64_t question = 0;  ///< number of the request at that host
 };
-/// Status of a modex or a request for names that is, or whose answer is, longer than the tree takes.
+/// Status of a Modex or Names request when the request or its answer is longer than the tree takes.
 inline constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
 struct ModexResult {
   std::uint32_t host = 0;
   std::uint64_t question = 0;
   int status = 0;
   std::string data;
-  std::string owner;  ///< from the launcher: where the daemon that has answered is reached for more
+  std::string owner;  ///< set by the launcher: address of the daemon that has the data, for later direct requests
 };
 
-/// Launcher to daemons: tell the ranks' event handlers.
+/// Launcher to daemons: report the death of `rank` to the event handlers of the ranks.
 struct Death {
   std::uint32_t rank = 0;
 };
 
-/// Launcher to daemons: these ranks have ended, in whatever way; they are not waited for any more.
+/// Launcher to daemons: these ranks have ended, normally or not; fences do not wait for them.
 struct Ended {
   overlay::IdSet ranks;
 };
 
-/// Daemon to launcher: what a rank wants of the job's names; the answer.
+/// Daemon to launcher: a rank's request to the name service.  Named is the answer.
 struct Names {
   std::uint64_t question = 0;
   pmix::NameRequest request;
@@ -132,9 +136,10 @@ struct Named {
   std::vector<pmix::PackedItem> items;
 };
 
-/// All messages, in the order of their kinds; the first four go without the tree.  launch::Report, a daemon to the
-/// launcher: what becomes of the ranks of its host.  pmix::PackedEvent, a daemon to the launcher, which passes it on to
-/// the other daemons: tell the ranks' event handlers what a rank has raised.
+/// All messages, in the order of their kinds.  The first four do not travel inside frames of the tree.
+///   launch::Report     daemon to launcher: news of the ranks of its host
+///   pmix::PackedEvent  daemon to launcher, which forwards it to the other daemons: an event that a rank has raised,
+///                      for the event handlers of all ranks
 using Messages =
     std::tuple<Join, Place, TurnedAway, Frame, Ready, Launch, launch::Report, Output, Credit, Signal, KillAll, Quit,
                Modex, ModexResult, Death, Names, Named, Input, InputTaken, pmix::PackedEvent, Ended, Inquire>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/process_map.hpp — where each rank of the job is, and which have ended: so which hosts no rank
-// comes from any more to a fence of certain ranks.  Threads: the loop's thread.
+// runtime/daemon/tree/process_map.hpp — records the host of each rank and which ranks have ended.  From both follows
+// which hosts a fence need not wait for.  Threads: the loop's thread.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,20 +13,20 @@ namespace runtime::daemon {
 class ProcessMap {
  public:
   ProcessMap() = default;
-  /// `hosts` are valid.
+  /// Requires: valid(hosts).
   explicit ProcessMap(const std::vector<pmix::HostRanks>& hosts);
 
-  /// Whether each rank from 0 on is at one host, and in its place in that host's list.
+  /// True when the ranks 0, 1, 2, ... are each on exactly one host and the list of each host ascends.
   [[nodiscard]] static bool valid(const std::vector<pmix::HostRanks>& hosts);
 
-  /// 0 for a rank that does not exist.
+  /// The host of `rank`; 0 for a rank that does not exist.
   [[nodiscard]] std::uint32_t host_of(unsigned rank) const { return rank < host_of_.size() ? host_of_[rank] : 0; }
   [[nodiscard]] std::uint32_t ranks() const noexcept { return static_cast<std::uint32_t>(host_of_.size()); }
 
-  /// These ranks have ended, whenever each did.
+  /// Marks `ranks` as ended.  Ranks marked before are ignored, and so is a set that names no valid ranks.
   void end(const overlay::IdSet& ranks);
 
-  /// The hosts whose ranks in that fence (pmix::FenceName, packed) have all ended.
+  /// The hosts whose participants in the fence `name` (a packed pmix::FenceName) have all ended.
   [[nodiscard]] overlay::IdSet absent(const std::string& name) const;
 
  private:

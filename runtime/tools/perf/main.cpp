@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal-perf: measures every transport beside what the machine can do.  Alone it starts its second process itself; under
-// a launcher it uses ranks 0 and 1.
+// opal-perf: measures every transport, and the limits of the machine for comparison.  Without a launcher it forks its
+// second process; under a launcher it uses ranks 0 and 1.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,7 @@ struct Options {
   bool json = false;
   std::string plot_file;
   bool store = false;
-  std::string store_file;  // empty: the one that processes on such machines read
+  std::string store_file;  // empty: tuning_file()
 };
 
 struct TestInfo {
@@ -48,7 +48,7 @@ const std::map<std::string, TestInfo> kPairTests{
     {"atomic_lat", {atomic_latency, 8, 8, "time of one fetching 64-bit atomic"}},
 };
 
-/// Tests without a line over sizes to draw.
+/// Tests that --plot does not support, since they have no series of sizes.
 constexpr std::string_view kNoLine[] = {"floor", "atomic_lat", "reg", "threads"};
 
 constexpr std::uint64_t kRegionSize = 64ULL << 20;

@@ -17,7 +17,7 @@
 namespace opal::perf {
 namespace {
 
-/// How a way is forced, and which sizes it can carry.
+/// The variable that selects a protocol, and the sizes that the protocol supports.
 struct Forced {
   Path path;
   const char* variable;
@@ -26,7 +26,7 @@ struct Forced {
   std::uint64_t last;
   bool message;         ///< one message; else an offer and a get
   bool shared_pool;     ///< the memory lies in a shared pool
-  bool by_single_copy;  ///< needs it
+  bool by_single_copy;  ///< the protocol needs single copy
 };
 
 constexpr std::uint64_t kLargestMessage = 32 << 10;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tune.hpp — measures the ways of the shared-memory transport one by one, each forced by variables,
-// and stores the switch points for every later process on such a machine.
+// runtime/tools/perf/tune.hpp — measures each protocol of the shared-memory transport, selected by variables, and
+// stores the switch points for later processes on this kind of machine.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,15 +11,16 @@
 
 namespace opal::perf {
 
-/// Both processes call it; rank 0 gets the times and reports them.  Ways that this machine does not have (single
-/// copy that is not permitted) are left out, with a note.
-/// Errors: those of Conversation::open, the endpoint's.
+/// Both processes call it; rank 0 gets the times and passes them to `report`.  A protocol that this machine does not
+/// support (single copy is not permitted) is left out, with a warning.
+/// Errors: those of Conversation::open and of the endpoint.
 Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Report& report);
 
-/// The file that processes on this kind of machine read (opal/core/system/machine.hpp).  Errors: unreachable (no home).
+/// The path of the file that processes on this kind of machine read (opal/core/system/machine.hpp).
+/// Errors: unreachable (neither HOME nor XDG_CONFIG_HOME is set).
 Result<std::string> tuning_file();
 
-/// Replaces `path` by these points; folders are made as needed.  Errors: os.
+/// Writes `points` to the file `path`, which is replaced atomically; makes its directory.  Errors: os.
 Result<void> store(const std::vector<SwitchPoint>& points, const std::string& path);
 
 }  // namespace opal::perf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/report/report.hpp — measured points, and rows of them for people (a table), for programs (JSON
-// lines) and as a picture (SVG).
+// runtime/tools/perf/report/report.hpp — the results of measurements, and their output as a table, as JSON lines and as
+// an SVG plot.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace opal::perf {
 
-/// Nanoseconds; of the batches measured.
+/// Nanoseconds per operation: statistics over the measured batches.
 struct Latency {
   double min = 0;
   double p50 = 0;
@@ -24,7 +24,7 @@ struct Latency {
 /// Statistics of `samples` (ns each); all zero when there are none.
 Latency statistics(std::vector<double> samples);
 
-/// What was not measured stays empty.
+/// One measured point.  A member without a measured value is empty.
 struct Row {
   std::string test{};                     ///< "am_lat", ...
   std::string btl{};                      ///< transport; empty where none is involved
@@ -35,7 +35,7 @@ struct Row {
   std::optional<double> messages_per_s{};
   std::optional<double> floor_ns{};    ///< cache line one way, same processes, same run
   std::optional<double> memcpy_Bps{};  ///< memcpy of the same size, same run
-  std::string op{};                    ///< reg: hit, miss, evict, invalidate; alloc, mem: what
+  std::string op{};  ///< the operation measured, where a test has several: "hit", "memcpy", "add", ...
   std::optional<std::uint64_t> threads{};
   std::optional<std::uint64_t> regions{};
 };
@@ -43,7 +43,7 @@ struct Row {
 /// A row as one JSON object without newline, with the field names of the command contract in ARCHITECTURE.md.
 std::string to_json(const Row& row);
 
-/// Prints rows as they come; a heading whenever the test or the transport changes.
+/// Prints each row at once to stdout, and a heading when it differs from the last one.
 class TablePrinter {
  public:
   void print(const Row& row);
@@ -55,10 +55,10 @@ class TablePrinter {
 /// "8", "4 KiB", "1 MiB"
 std::string size_text(std::uint64_t bytes);
 
-/// What follows from a tune, for people or as one JSON object per line.
+/// Prints the result of a tune, as a table or as one JSON object per line.
 void report_switch_points(std::span<const SwitchPoint> points, bool json);
 
-/// Draws latency and bandwidth over size, one line per test and transport, log-log, beside the machine's floor.
+/// Writes an SVG file with latency and bandwidth over size: log-log, one line per test and transport, and the floor.
 /// Errors: os (the file cannot be written), invalid_argument (no row has a size).
 Result<void> plot(std::span<const Row> rows, const std::string& path);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/crowd.hpp — the same operation by several threads at a time.
+// runtime/tools/perf/tests/crowd.hpp — measures one operation in several threads at the same time.
 #pragma once
 #include <time.h>
 
@@ -15,17 +15,17 @@
 
 namespace opal::perf {
 
-/// Nanoseconds that the calling thread has had a core.
+/// CPU time of the calling thread, in nanoseconds.
 inline std::uint64_t thread_cpu_ns() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// `threads` threads call operation(thread, count) some rounds, all at a time; a sample is the CPU time of one thread
-/// in one round per operation.  Where threads do not disturb each other that is what one alone needs, also with more
-/// threads than cores; cache lines that move, locks that spin and the system calls of those that sleep add to it.
-/// The first error of an operation ends them all and is returned.
+/// `threads` threads each call operation(thread, count) `rounds` times, all at the same time, after a warm-up.  A
+/// sample is the CPU time of one thread in one round, divided by `count`.  Threads that do not disturb each other need
+/// the time of a single thread, also with more threads than cores.  Cache misses by other threads, spin locks and
+/// system calls of sleeping threads add to it.  The first error of an operation ends the measurement and is returned.
 template <class Operation>
 Result<Samples> crowd(std::uint64_t threads, std::uint64_t rounds, std::uint64_t count, Operation operation) {
   Samples samples;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/pairing.hpp — how the two processes of a measurement get together: as ranks 0 and 1 under a
-// launcher, or, started alone, with a second process of its own.  Each process of the pair sits on its own core.
+// runtime/tools/perf/tests/pairing.hpp — the two processes of a measurement: ranks 0 and 1 under a launcher, or,
+// without one, this process and a forked child, each bound to its own core.  Threads: one owner.
 #pragma once
 #include <sys/types.h>
 
@@ -15,20 +15,21 @@ namespace opal::perf {
 
 class Pairing {
  public:
-  /// Under a launcher: its two ranks.  Alone: forks the second process now, so call it before anything has threads.
-  /// Errors: invalid_argument (another number of ranks than two), os.
+  /// Under a launcher, both ranks call it.  Without one, it forks the second process and returns in both.
+  /// Requires: the process has one thread.  Errors: invalid_argument (the job has not two ranks), os, those of Client.
   static Result<std::unique_ptr<Pairing>> create();
   Pairing(const Pairing&) = delete;
   Pairing& operator=(const Pairing&) = delete;
   ~Pairing();
 
   [[nodiscard]] int rank() const noexcept { return rank_; }  ///< 0 measures, 1 answers
-  /// Gives `mine` to the other process and returns its bytes; both call it.  Errors: peer_gone, os, the launcher's.
+  /// Sends `mine` to the other process and returns the bytes of its call; both call it.  At most 64 KiB without a
+  /// launcher.  Errors: peer_gone, os, those of Client.
   Result<std::vector<std::byte>> exchange(ByteSpan mine);
-  /// Bytes of memory that both processes map, zeroed, at least a page; for the floor.  Empty under a launcher that
-  /// placed the ranks on different hosts.
+  /// A zeroed page that both processes map, for cache_line_floor().  Empty when the ranks are on different hosts, or
+  /// rank 1 may not open the page.  Valid as long as this object.
   [[nodiscard]] MutableBytes shared_page() noexcept { return page_.bytes(); }
-  /// What both processes know and prove to each other.
+  /// The secret for the Contexts of both processes.
   [[nodiscard]] const Secret& secret() const noexcept { return secret_; }
 
  private:
@@ -40,9 +41,9 @@ class Pairing {
   int rank_ = 0;
   Mapping page_;
   std::unique_ptr<::runtime::Client> client_;  // under a launcher
-  int round_ = 0;                              // of its exchanges
-  Fd socket_;                                  // alone
-  pid_t child_ = 0;                            // alone, at rank 0
+  int round_ = 0;                              // number of exchanges through client_
+  Fd socket_;                                  // without a launcher
+  pid_t child_ = 0;                            // without a launcher, at rank 0
 };
 
 }  // namespace opal::perf

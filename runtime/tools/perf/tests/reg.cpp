@@ -90,8 +90,8 @@ class Measurement {
   const Report& report_;
 };
 
-/// What one thread gets and gives back, in this order, over and over: regions at random out of `set` that are `stride`
-/// apart.  Chosen before the time is taken: a random number and a division cost as much as a third of a hit.
+/// The sequence of regions that one thread gets and releases: random ones out of `set` regions that are `stride` apart.
+/// It is made before the measurement, since a random number and a division cost a third of a hit.
 class Order {
  public:
   Order(const Regions& all, std::uint64_t seed, std::uint64_t set, std::uint64_t stride, std::size_t length)
@@ -115,7 +115,7 @@ class Order {
   std::vector<std::byte*> regions_;
 };
 
-/// By a thread that ends, so that the cache is used only by the measured threads.
+/// A cache filled with `regions` regions, by a thread that has ended: only the measured threads use the cache then.
 template <class Cache>
 Result<std::unique_ptr<Cache>> filled(const Regions& all, std::uint64_t regions, std::uint64_t limit) {
   OPAL_TRY_ASSIGN(auto cache, Cache::open(limit));
@@ -149,8 +149,8 @@ Result<void> measure_hits(const Measurement& report, const std::string& suffix, 
                 [&](std::uint64_t t, std::uint64_t count) { return anywhere[t].touch(cache, count); });
 }
 
-/// Everything with `regions` registrations cached; both caches take turns, so that what else runs on the machine meets
-/// both.
+/// All measurements of one cache with `regions` registrations.  The caller alternates between the caches, so that other
+/// load on the machine affects both.
 template <class Cache>
 Result<void> measure(const Measurement& report, const std::string& suffix, const Regions& all, std::uint64_t regions,
                      std::uint64_t threads) {

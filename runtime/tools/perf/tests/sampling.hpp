@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/sampling.hpp — how many times to do something, and the time of each batch.
+// runtime/tools/perf/tests/sampling.hpp — repeats an operation for a time budget and measures the time of each batch.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,21 +9,21 @@
 
 namespace opal::perf {
 
-/// How long one point is measured.  On a machine with other work operations may take a thousand times longer than those
-/// of the warm-up, so a number of operations is no bound of the time.
+/// Time for one point, in nanoseconds.  On a busy machine operations may take a thousand times longer than in the
+/// warm-up, so a limit on the number of operations does not limit the time.
 inline constexpr std::uint64_t kBudgetNs = 200'000'000;
 
-/// Batches of one operation: so large that reading the clock does not count, so many that a median means something.
+/// The times of batches of one operation.
 struct Samples {
   std::vector<double> ns;  ///< per operation, of each batch
   std::uint64_t operations = 0;
   double total_ns = 0;
 };
 
-/// Runs `operation(count)`, which does `count` operations and returns false to stop, after a warm-up: `iterations`
-/// times in all, or if that is 0 for about kBudgetNs and never much longer than twice as long. `stretch_ns`: estimated
-/// time between two looks at the clock; long where `operation` keeps several in flight and waits for all of them at its
-/// end.
+/// Measures `operation(count)`, which does `count` operations and returns false to stop.  After a warm-up it runs
+/// `iterations` operations; if that is 0, as many as take about kBudgetNs, and it stops soon after 2 * kBudgetNs.
+/// `stretch_ns`: estimated time between two reads of the clock.  Make it long if each call of `operation` waits at its
+/// end for several operations in flight.
 template <class Operation>
 Samples sample(std::uint64_t iterations, Operation operation, std::uint64_t stretch_ns = 20'000) {
   constexpr std::uint64_t kBatches = 50;

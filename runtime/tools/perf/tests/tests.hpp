@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/tests.hpp — the measurements.  Each runs on rank 0 while rank 1 responds; figures go to
-// `report`.
+// runtime/tools/perf/tests/tests.hpp — the measurements.  A PairTest runs on rank 0 while rank 1 responds; the others
+// say where they run.  Each passes its results to `report`.
 #pragma once
 #include <functional>
 #include <vector>
@@ -14,37 +14,38 @@ namespace opal::perf {
 using Report = std::function<void(const Row&)>;
 
 struct Plan {
-  std::vector<std::uint64_t> sizes;  ///< bytes; those a test cannot do are left out
-  std::uint64_t iterations = 0;      ///< 0: about a fifth of a second per point
-  std::optional<double> floor_ns;    ///< measured before
+  std::vector<std::uint64_t> sizes;  ///< bytes; a test leaves out sizes that it does not support
+  std::uint64_t iterations = 0;      ///< operations per point; 0: as many as take about kBudgetNs
+  std::optional<double> floor_ns;    ///< median of cache_line_floor()
 };
 
-// --- What this machine can do at all: figures of ours are told beside these, of the same run and processes.
+// --- The limits of the machine, measured in the same run and processes for comparison.
 
-/// Bounces one cache line between the two processes of a pair: one-way times.  Both call it, once, and are through in a
-/// few seconds at most; rank 1 gets nothing.  `page` is mapped by both, and zeroed; where it is empty, rank 0 gets
-/// nothing either.
+/// Moves one cache line back and forth between the two processes of a pair; returns the one-way times at rank 0,
+/// nothing at rank 1.  Both call it once; it takes about a second.  `page`: a zeroed page that both map; empty: returns
+/// nothing.
 std::optional<Latency> cache_line_floor(int rank, MutableBytes page);
-/// Bytes per second of memcpy of `size` bytes between two private buffers that were just used (warm).
+/// Bytes per second of memcpy of `size` bytes between two private buffers that are in the cache if they fit.
 double memcpy_Bps(std::uint64_t size);
 
-// --- Ours
+// --- OPAL
 
-/// Between two processes over one transport, under the name that rows have.  Errors are the endpoint's.
+/// A test between two processes over one transport.  `test`: the name of the test, for Row::test.  Errors: those of the
+/// endpoint.
 using PairTest = Result<void>(Conversation& with, const Plan& plan, const Report& report, const std::string& test);
 PairTest ping_pong;
 PairTest streams;              ///< am_rate, am_bw
 PairTest one_sided_latency;    ///< put_lat, get_lat
 PairTest one_sided_bandwidth;  ///< put_bw, get_bw
 PairTest atomic_latency;
-/// A row of one of them.
+/// A row for a PairTest, without results.
 inline Row row_for(const std::string& test, Conversation& with, const Plan& plan, std::uint64_t size) {
   Row row{.test = test, .btl = std::string{with.peer().attributes().transport}, .size = size};
   row.floor_ns = plan.floor_ns;
   return row;
 }
-/// Does `operation`, which returns its error, again and again, and reports the time of one, divided by `ways`, in
-/// `row`.
+/// Measures `operation`, which returns its error, and reports `row` with its time divided by `ways` (2: a round trip is
+/// reported as one way).
 template <class Operation>
 Result<void> report_latency(Row row, const Plan& plan, const Report& report, double ways, Operation operation) {
   Error error{};
@@ -59,13 +60,14 @@ Result<void> report_latency(Row row, const Plan& plan, const Report& report, dou
   report(row);
   return {};
 }
-/// Between rank 0 and the launcher, over each of `transports`.  Errors: not_supported without opalrun.
+/// Latency of OOB messages between rank 0 and the launcher, over each of `transports`.  Errors: not_supported (not
+/// under opalrun, or the link does not move to the transport), those of Client and Link.
 Result<void> oob_lat(const std::vector<std::string>& transports, const Plan& plan, const Report& report);
 
 // In one process.
 Result<void> registration_cache(const Plan& plan, const Report& report);
 Result<void> allocators(const Plan& plan, const Report& report);
-/// Messages per second with several threads in a Context; plan.iterations: milliseconds of each of five stretches.
+/// Messages per second with several threads in a Context.  plan.iterations: milliseconds of each of the five samples.
 Result<void> thread_rates(const Plan& plan, const Report& report);
 
 }  // namespace opal::perf

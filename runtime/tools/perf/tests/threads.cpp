@@ -18,8 +18,8 @@ constexpr Tag kTag = kUserTags.first;
 struct Case {
   am::ThreadLevel level;
   unsigned senders;
-  unsigned contexts;  ///< that they send from: sender i has the one with number i modulo theirs
-  unsigned peers;     ///< to which: sender i sends to peer i modulo their number
+  unsigned contexts;  ///< number of sending Contexts: sender i uses Context i % contexts
+  unsigned peers;     ///< number of receiving Contexts: sender i sends to peer i % peers
   unsigned pollers;   ///< threads that poll each peer
 };
 
@@ -46,7 +46,7 @@ struct Receiver {
   alignas(kCacheLine) std::atomic<std::uint64_t> received{0};
 };
 
-/// Sends until it is told to stop; false when the endpoint failed.
+/// Sends until `stop` is set; returns false when the endpoint has failed.
 bool send(am::Context& context, am::Endpoint& to, const std::atomic<bool>& stop) noexcept {
   const std::uint64_t word = 1;
   while (!stop.load(std::memory_order_relaxed)) {

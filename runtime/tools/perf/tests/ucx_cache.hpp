@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/ucx_cache.hpp — UCX's registration cache (ucs_rcache, public API of libucs) over a device
-// that costs nothing, to be measured beside OPAL's.  Loaded at run time: opal-perf does not depend on UCX. Threads:
-// safe from any thread.
+// runtime/tools/perf/tests/ucx_cache.hpp — UCX's registration cache (ucs_rcache, public API of libucs), with register
+// and deregister functions that do nothing, for comparison with OPAL's.  libucs is loaded at run time, so opal-perf
+// does not depend on it.  Thread-safe.
 #pragma once
 #ifdef OPAL_PERF_UCX  // its headers are here
 extern "C" {
@@ -20,8 +20,8 @@ namespace opal::perf {
 
 class UcxCache {
  public:
-  /// Keeps at most `limit` registrations (0: any number).  Errors: not_supported (its library is not there), internal
-  /// (it refused).
+  /// Makes a cache of at most `limit` registrations (0: no limit).  Errors: not_supported (no libucs), internal
+  /// (ucs_rcache_create failed).
   static Result<std::unique_ptr<UcxCache>> open(std::uint64_t limit) {
     if (!ucs().complete) return Error{Errc::not_supported, 0, "libucs.so.0 is not here"};
     static const ucs_rcache_ops_t ops{
@@ -50,11 +50,12 @@ class UcxCache {
   UcxCache(const UcxCache&) = delete;
   UcxCache& operator=(const UcxCache&) = delete;
 
-  /// Gets and gives back.  The memory is mapped.  Errors: internal (it refused).
+  /// Gets the registration of the memory and releases it.  Requires: the memory is mapped.  Errors: internal
+  /// (ucs_rcache_get failed).
   Result<void> touch(std::byte* address, std::size_t size) noexcept {
     return use(address, size, [](ucs_rcache_region_t*) {});
   }
-  /// The memory's registration is not used again.
+  /// Invalidates the registration of the memory.  Errors: internal.
   Result<void> invalidate(std::byte* address, std::size_t size) noexcept {
     return use(address, size, [this](ucs_rcache_region_t* region) {
       ucs().invalidate(
