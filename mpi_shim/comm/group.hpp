@@ -31,8 +31,8 @@ class Group {
 };
 
 // What the MPI_Group_* functions compute: members in the order that the standard says.
-std::vector<int> united(const Group& a, const Group& b);
-std::vector<int> intersected(const Group& a, const Group& b);
-std::vector<int> subtracted(const Group& a, const Group& b);
+std::vector<int> union_of(const Group& a, const Group& b);
+std::vector<int> intersection_of(const Group& a, const Group& b);
+std::vector<int> difference_of(const Group& a, const Group& b);
 
 }  // namespace mpi_shim::comm
