@@ -41,7 +41,7 @@ class Connector {
   ~Connector() = default;
 };
 
-/// Is notified of blocking waits that make no progress.
+/// Is notified of long blocking waits; it finds out itself whether anything moves.
 class IdleObserver {
  public:
   explicit IdleObserver(std::chrono::milliseconds every) noexcept : period(every) {}
@@ -212,7 +212,7 @@ class Engine {
 
   /// Its number among the process's Engines.
   [[nodiscard]] unsigned vci() const noexcept { return vci_; }
-  /// A round for another VCI's thread, which holds no lock: nothing happens when another thread has this one's.
+  /// As progress(), but does nothing if another thread holds the lock.  For threads of other VCIs, which hold no lock.
   std::size_t glance() noexcept;
   /// Something could not go out, or a loss has to be looked at: progress is to come back soon.
   [[nodiscard]] bool stalling() const noexcept { return stalling_.load(std::memory_order_relaxed); }
@@ -261,8 +261,8 @@ class Engine {
   void update_stalling() noexcept;
   /// Peers that other VCIs have lost.
   void take_losses() noexcept;
-  /// After a round in which nothing has happened: see poll().
-  void give_way() noexcept;
+  /// Yields the core if other processes share it; see poll().
+  void yield_core() noexcept;
   std::size_t poll_all_vcis() noexcept;
   void wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept;
   /// Takes over a message that has left its matcher.
