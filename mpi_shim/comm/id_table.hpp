@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/comm/id_table.hpp — which communicator numbers this process uses: 0 world, 1 self, then the lowest free
 // ones. A number is reserved while the processes of a new communicator agree on one, so that two threads that create
-// communicators at the same time never get the same.  Threads: under the Context's lock.
+// communicators at the same time never get the same.  Threads: under Job::lock().
 #pragma once
 #include <cstdint>
 #include <vector>
 
 namespace mpi_shim::comm {
 
-/// What the processes of a new communicator agree on.
+/// The number of a communicator and its VCI.
 struct Number {
   std::uint32_t id = 0;
   unsigned vci = 0;  ///< of each process, for all messages of the communicator
