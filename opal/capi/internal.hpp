@@ -16,7 +16,16 @@ am::Context& context_of(opal_context_t& handle) noexcept;
 config::Store settings_of(const opal_context_t& handle);
 /// The code of `error`, and its text for opal_last_error().
 opal_status_t fail(const Error& error) noexcept;
+/// The same for an argument that is refused.
 opal_status_t misuse(const char* where) noexcept;
+/// A post whose arguments are refused: the operation of `completion` (may be null) has ended with that error.
+inline opal_status_t misuse(opal_completion_t* completion, const char* where) noexcept {
+  const opal_status_t status = misuse(where);
+  if (completion == nullptr) return status;
+  completion->status = status;
+  completion->finished = 1;
+  return status;
+}
 
 inline opal_status_t to_status(Errc code) noexcept { return -static_cast<opal_status_t>(code); }
 static_assert(static_cast<int>(Errc::busy) == -OPAL_ERR_BUSY &&
@@ -67,7 +76,7 @@ static_assert(sizeof(Bridge) <= sizeof(opal_completion_t::reserved) && alignof(B
 static_assert(sizeof(opal_remote_key_t) == sizeof(MemoryHandle) && alignof(opal_remote_key_t) >= alignof(MemoryHandle),
               "an unpacked key is a MemoryHandle");
 
-/// Posts with the C completion bridged, and keeps its fields true for every answer.
+/// Posts with the C completion bridged, and keeps its fields true whatever the post returns.
 template <class Operation>
 opal_status_t post(opal_completion_t* completion, Operation operation) noexcept {
   if (completion == nullptr) return misuse("a completion is needed");
