@@ -73,8 +73,8 @@ Result<void> Bucket::refill_locked(Class& size_class, std::size_t block) noexcep
   const std::size_t bytes = std::max(options_.slab, block);
   OPAL_TRY_ASSIGN(const auto slab, add_slab_locked(bytes, block, block));
   try {
-    size_class.free.reserve(
-        std::bit_ceil(size_class.blocks + bytes / block));  // a power of two: refills stay amortised
+    // A power of two: refills stay amortised.
+    size_class.free.reserve(std::bit_ceil(size_class.blocks + bytes / block));
   } catch (const std::bad_alloc&) {
     release_slab_locked(slab);
     return Error{Errc::no_memory, 0, "Bucket::allocate(bookkeeping)", bytes};

@@ -39,9 +39,9 @@ class OPAL_EXPORT XpmemDevice {
 
 class OPAL_EXPORT XpmemMechanism final : public CopyMechanism {
  public:
-  static constexpr std::uint64_t kWindow = std::uint64_t{16}
-                                           << 20;  ///< size of a window, and alignment of its address in the peer
-  static constexpr std::size_t kMost = 64;         ///< attached windows
+  /// Size of a window, and alignment of its address in the peer.
+  static constexpr std::uint64_t kWindow = std::uint64_t{16} << 20;
+  static constexpr std::size_t kMost = 64;  ///< attached windows
 
   /// `segment`: the peer's.  Errors: those of XpmemDevice::get.
   static Result<std::unique_ptr<XpmemMechanism>> open(std::shared_ptr<XpmemDevice> device, std::int64_t segment);
