@@ -75,7 +75,7 @@ std::size_t Connections::take_events() noexcept {
       continue;
     }
     if (event.kind == ConnectionEvent::Kind::closed) {
-      cooling_.push_back({event.index, fifo_->head() + fifo_->slots()});
+      retired_.push_back({event.index, fifo_->head() + fifo_->slots()});
       deferred_work_ = true;
       continue;
     }
@@ -209,7 +209,7 @@ std::size_t Connections::finish() noexcept {
     report_deferred(**next);
     ++count;
   }
-  std::erase_if(cooling_, [&](const CoolingIndex& cooling) {
+  std::erase_if(retired_, [&](const RetiredIndex& cooling) {
     if (!passed(cooling.until)) return false;
     by_index_[cooling.index] = nullptr;
     manager_->release_index(cooling.index);
