@@ -36,7 +36,7 @@ bool is_identifier(std::string_view text) {
 }
 
 Parameter parse_parameter(const std::string& text) {
-  if (text == "...") return {.type = text};  // variable arguments have no name
+  if (text == "...") return {.type = text, .name = {}, .array = {}};  // variable arguments have no name
   Parameter parameter;
   const std::string declarator = text.substr(0, text.find('['));
   parameter.array = text.substr(declarator.size());
