@@ -34,7 +34,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   [[nodiscard]] const std::vector<std::unique_ptr<btl::Module>>& rails() const noexcept { return below_.modules; }
   /// Whether the peer of a rail's endpoint may be reached by another rail.
-  [[nodiscard]] bool has_other_way(const btl::Endpoint& below) const noexcept;
+  [[nodiscard]] bool has_other_route(const btl::Endpoint& below) const noexcept;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
@@ -100,7 +100,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   std::vector<std::byte> address_;
   Transfers striped_;
   PipelinedTransfers pipelined_;
-  std::vector<std::unique_ptr<Route>> unauthenticated_;
+  std::vector<std::unique_ptr<Route>> without_hello_;
   std::vector<Endpoint*> attention_;
   std::vector<btl::Endpoint*> retired_;
   bool closing_ = false;
