@@ -95,17 +95,17 @@ struct Quit {};     ///< launcher to daemon
 struct Ready {};    ///< daemon to launcher: it has its place
 struct Frame {};    ///< of the tree: runtime/overlay/wire.hpp
 
-/// What `rank` has committed is wanted by `host`, whose question has this number; by way of the launcher, or straight.
+/// A request of `host` for what `rank` has committed; through the launcher, or direct.
 struct Modex {
   std::uint32_t rank = 0;
   std::uint32_t host = 0;
-  std::uint64_t question = 0;
+  std::uint64_t request_id = 0;
 };
 /// Status of a modex or a request for names that is, or whose answer is, longer than the tree takes.
 inline constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
 struct ModexResult {
   std::uint32_t host = 0;
-  std::uint64_t question = 0;
+  std::uint64_t request_id = 0;
   int status = 0;
   std::string data;
   std::string owner;  ///< from the launcher: where the daemon that has answered is reached for more
@@ -121,13 +121,13 @@ struct Ended {
   overlay::IdSet ranks;
 };
 
-/// Daemon to launcher: what a rank wants of the job's names; the answer.
+/// Daemon to launcher: a request of a rank about the job's names; and its result.
 struct Names {
-  std::uint64_t question = 0;
+  std::uint64_t request_id = 0;
   pmix::NameRequest request;
 };
-struct Named {
-  std::uint64_t question = 0;
+struct NamesResult {
+  std::uint64_t request_id = 0;
   int status = 0;
   std::vector<pmix::PackedItem> items;
 };
@@ -137,7 +137,7 @@ struct Named {
 /// the other daemons: tell the ranks' event handlers what a rank has raised.
 using Messages =
     std::tuple<Join, Place, TurnedAway, Frame, Ready, Launch, launch::Report, Output, Credit, Signal, KillAll, Quit,
-               Modex, ModexResult, Death, Names, Named, Input, InputTaken, pmix::PackedEvent, Ended, Inquire>;
+               Modex, ModexResult, Death, Names, NamesResult, Input, InputTaken, pmix::PackedEvent, Ended, Inquire>;
 
 using Kind = std::uint16_t;  ///< an oob::Topic
 
