@@ -125,8 +125,8 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   std::deque<Arrival> arrivals_;
   std::deque<Message> waiting_;  // messages that the Node has not taken yet
   ProcessMap process_map_;
-  std::map<std::string, std::deque<pmix::Cluster::Data>>
-      fences_;  // by name, in order: the next of a name may start before the first has ended
+  // By name, in order: the next fence of a name may start before the first has ended.
+  std::map<std::string, std::deque<pmix::Cluster::Data>> fences_;
   bool scheduled_ = false;
   event::Timer timer_;
   overlay::Nanoseconds timer_due_ = UINT64_MAX;  // when timer_ fires; UINT64_MAX: not set
