@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/transfer.hpp — MPI_Put or MPI_Get of any datatypes as one-sided operations of the transport: one for
-// each contiguous block at the target, at most kMostInFlight at a time.  A noncontiguous origin goes through a packed
-// copy: packed in prepare() (put), unpacked at the end (get). Done: a put is visible at the target, a get is in the
-// origin.  Error: no more blocks are posted; the request ends when those in flight have ended, with the first error,
-// which Target::note() gets, too. Owned by the ObjectPool of Windows.  Borrows the origin's memory and the Target until
-// done; shares the datatypes. Threads: under the Context's lock.
+// mpi_shim/rma/transfer.hpp — MPI_Put or MPI_Get as one-sided operations of the transport: one for each contiguous
+// block at the target, at most kMostInFlight at a time.  A noncontiguous origin goes through a packed copy.
+// Done: a put is visible at the target, a get is in the origin.  Error: no more blocks are posted; the request ends
+// when those in flight have ended, with the first error, which Target::note() gets, too.
+// Owned by the ObjectPool of Windows.  Borrows the origin's memory and the Target until done; shares the datatypes.
+// Threads: under the Context's lock.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/comm/creation/agreement.hpp — the processes of a new communicator agree on a number that is free in all of
-// them.  The VCI follows from the number.
-// Each process reserves its lowest free number, and one allreduce finds the maximum and the minimum.  If they are
-// equal, that number is agreed.  If not, every process tries to reserve the maximum, and a second allreduce tells
-// whether one could not.  Then all release it and start again above it, at a pseudo-random distance that all of them
-// compute alike. The distance differs between concurrent agreements, so that two of them do not refuse each other for
-// ever. IdAgreement does not block: the next step runs inside progress (MPI_Comm_idup).  make_agreed() blocks.
+// them; the VCI follows from it.  Each process reserves its lowest free number; one allreduce finds the maximum and
+// the minimum.  If they are equal, that number is agreed.  If not, every process tries to reserve the maximum, and a
+// second allreduce tells whether one could not.  Then all release it and start again above it, at a pseudo-random
+// distance that all of them compute alike.  It differs between concurrent agreements: two of them do not refuse
+// each other for ever.
+// IdAgreement does not block: the next step runs inside progress (MPI_Comm_idup).  make_agreed() blocks.
 // Lifetime: not destroyed before over().  Threads: start() and over() any thread; the steps run under the lock of the
 // VCI of `participants.comm`; the table of numbers is guarded by Job::lock(), taken here.
 #pragma once

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sim/memory/memory_unit.hpp — the registrations of one simulated device: key, bounds, rights and, if it is
 // pinned, the pages that were there when it was made.  An access with a key that was removed or invalidated, outside
-// the bounds or without the right is an error.  Number and bytes are limited as on a device; tests set the limits so
-// that add() ends with limit_reached.  Borrows Pages, which must outlive it. Threads: safe from any thread, since
-// registration caches call from any.
+// the bounds or without the right is an error.  Number and bytes are limited as on a device; tests set the limits.
+// Borrows Pages, which must outlive it.
+// Threads: safe from any thread, since registration caches call from any.
 #pragma once
 #include <cstdint>
 #include <mutex>
