@@ -105,7 +105,9 @@ void Call::fail_kind(const char* argument, const char* kind) {
   fail(MPI_ERR_COMM, fmt::format("argument {} is {}", argument, kind));
 }
 
-void Call::fail_count(MPI_Count count) { fail(MPI_ERR_COUNT, fmt::format("argument count is negative: {}", count)); }
+void Call::fail_count(MPI_Count count, const char* argument) {
+  fail(MPI_ERR_COUNT, fmt::format("argument {} is negative: {}", argument, count));
+}
 
 void Call::fail_rank(const char* argument, int rank, const comm::Communicator& comm) {
   fail(MPI_ERR_RANK, fmt::format("argument {} is {}, but {} has the ranks 0 to {}", argument, rank, name_of(comm),

@@ -57,7 +57,7 @@ class Call {
 
   /// As fail_class(), with the error handler of `comm`; for MPI_COMM_NULL with the one that fail() uses.
   [[gnu::cold]] int fail_on(MPI_Comm comm, int error_class);
-  [[gnu::cold]] void fail_count(MPI_Count count);
+  [[gnu::cold]] void fail_count(MPI_Count count, const char* argument = "count");
   [[gnu::cold]] int fail_in_place() {
     return fail(MPI_ERR_BUFFER, "argument sendbuf or recvbuf cannot be MPI_IN_PLACE here");
   }

@@ -46,14 +46,14 @@ std::vector<int> chosen(const Group& a, const Group& b, bool in_b) {
 }
 }  // namespace
 
-std::vector<int> united(const Group& a, const Group& b) {
+std::vector<int> union_of(const Group& a, const Group& b) {
   std::vector<int> all{a.processes().begin(), a.processes().end()};
   const std::vector<int> others = chosen(b, a, false);
   all.insert(all.end(), others.begin(), others.end());
   return all;
 }
 
-std::vector<int> intersected(const Group& a, const Group& b) { return chosen(a, b, true); }
-std::vector<int> subtracted(const Group& a, const Group& b) { return chosen(a, b, false); }
+std::vector<int> intersection_of(const Group& a, const Group& b) { return chosen(a, b, true); }
+std::vector<int> difference_of(const Group& a, const Group& b) { return chosen(a, b, false); }
 
 }  // namespace mpi_shim::comm

@@ -31,8 +31,8 @@ class Group {
 };
 
 // The results of MPI_Group_union, _intersection and _difference: process numbers in the order of the standard.
-std::vector<int> united(const Group& a, const Group& b);
-std::vector<int> intersected(const Group& a, const Group& b);
-std::vector<int> subtracted(const Group& a, const Group& b);
+std::vector<int> union_of(const Group& a, const Group& b);
+std::vector<int> intersection_of(const Group& a, const Group& b);
+std::vector<int> difference_of(const Group& a, const Group& b);
 
 }  // namespace mpi_shim::comm

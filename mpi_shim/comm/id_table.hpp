@@ -8,7 +8,7 @@
 
 namespace mpi_shim::comm {
 
-/// The result of the agreement of the processes of a new communicator.
+/// The number of a communicator and its VCI.
 struct Number {
   std::uint32_t id = 0;
   unsigned vci = 0;  ///< the number of the VCI that carries its messages, in each process

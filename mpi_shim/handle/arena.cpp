@@ -9,10 +9,10 @@
 namespace mpi_shim::handle {
 namespace {
 
-constexpr std::size_t kMostReserved = std::size_t{64} << 30;
-constexpr std::size_t kLeastReserved = std::size_t{16} << 20;  // enough for programs under a tight address-space limit
-constexpr std::size_t kChunk = std::size_t{64} << 10;
-constexpr std::size_t kStep = std::size_t{1} << 20;  // made readable at a time
+constexpr std::size_t kMostReserved = std::size_t{64} << 30;   // 2^30 slots: a slot number fits an int
+constexpr std::size_t kLeastReserved = std::size_t{16} << 20;  // the least that is tried, for a low RLIMIT_AS
+constexpr std::size_t kChunk = std::size_t{64} << 10;          // what a size class takes at a time
+constexpr std::size_t kStep = std::size_t{1} << 20;            // made readable and writable at a time
 
 constexpr std::size_t slot_size(std::size_t bytes) { return (bytes + Arena::kSlotUnit - 1) & ~(Arena::kSlotUnit - 1); }
 
@@ -21,7 +21,7 @@ constexpr std::size_t slot_size(std::size_t bytes) { return (bytes + Arena::kSlo
 constinit Arena Arena::process_arena;
 
 bool Arena::reserve_locked() noexcept {
-  // Only address space: nothing is charged before it is made readable.
+  // Address space only: PROT_NONE pages count towards RLIMIT_AS, not towards the commit limit.
   for (std::size_t size = kMostReserved; size >= kLeastReserved; size /= 2) {
     void* range = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) continue;
@@ -51,19 +51,21 @@ void* Arena::allocate(std::size_t bytes) noexcept {
   const std::size_t size = slot_size(bytes);
   const std::lock_guard guard{lock_};
   SizeClass& slots = classes_[size / kSlotUnit - 1];
-  if (slots.resting > kQuarantine) {
+  if (slots.quarantined > kQuarantine) {
     FreeSlot* slot = slots.oldest;
     slots.oldest = slot->next;
-    --slots.resting;
+    --slots.quarantined;  // at least kQuarantine slots stay in the list, so newest remains valid
     return slot;
   }
+  // What is left of a chunk is smaller than a slot and stays unused.
   if (slots.fresh == nullptr || slots.fresh + size > slots.fresh_end) {
     slots.fresh = chunk_locked();
     if (slots.fresh == nullptr) {
-      if (slots.resting == 0) return nullptr;  // out of memory: rather reuse early than refuse
+      // No memory: reuse the oldest slot before its quarantine ends.
+      if (slots.quarantined == 0) return nullptr;
       FreeSlot* slot = slots.oldest;
       slots.oldest = slot->next;
-      if (--slots.resting == 0) slots.newest = nullptr;
+      if (--slots.quarantined == 0) slots.newest = nullptr;
       return slot;
     }
     slots.fresh_end = slots.fresh + kChunk;
@@ -74,16 +76,17 @@ void* Arena::allocate(std::size_t bytes) noexcept {
 }
 
 void Arena::release(void* slot, std::size_t bytes) noexcept {
-  FreeSlot* freed = std::construct_at(static_cast<FreeSlot*>(slot));  // all zero
+  // Zeroes the first word, so that find() sees no object, and next; the rest of the slot keeps its bytes.
+  FreeSlot* freed = std::construct_at(static_cast<FreeSlot*>(slot));
   const std::lock_guard guard{lock_};
   SizeClass& slots = classes_[slot_size(bytes) / kSlotUnit - 1];
-  if (slots.resting == 0) {
+  if (slots.quarantined == 0) {
     slots.oldest = freed;
   } else {
     slots.newest->next = freed;
   }
   slots.newest = freed;
-  ++slots.resting;
+  ++slots.quarantined;
 }
 
 }  // namespace mpi_shim::handle

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/handle/arena.hpp — the one address range in which every object behind an MPI handle lives.
-// A handle is a pointer that the application hands back, possibly freed, possibly garbage: because all objects lie in
-// one reserved range that is never unmapped, any 64-bit value can be looked at without a fault. Threads: safe from any
-// thread.  Invariants: slots are multiples of 64 bytes, aligned to 64; a freed slot rests behind others of its size
-// before it is used again, so that a stale handle is noticed rather than taken for a new object.
+// mpi_shim/handle/arena.hpp — the one address range that holds every object behind an MPI handle.
+// A handle is a pointer that the application passes back, possibly freed, possibly garbage.  All objects lie in one
+// reserved range that is never unmapped, so any 64-bit value can be checked without a fault.  Threads: safe from any
+// thread.  Invariants: slots are multiples of 64 bytes, aligned to 64; a freed slot stays in quarantine behind others
+// of its size before it is reused, so that a stale handle is an error and does not name a new object.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -17,7 +17,7 @@ class Arena {
  public:
   static constexpr std::size_t kSlotUnit = 64;    ///< slot sizes and addresses are multiples of this
   static constexpr std::size_t kMaxSlot = 8192;   ///< the largest object
-  static constexpr std::size_t kQuarantine = 32;  ///< freed slots of one size that rest before the first is used again
+  static constexpr std::size_t kQuarantine = 32;  ///< freed slots of one size before the oldest is reused
 
   constexpr Arena() = default;
   Arena(const Arena&) = delete;
@@ -34,8 +34,8 @@ class Arena {
 
   /// Whether `address` may be read as the start of a slot, in use or not.  True for no address outside the arena.
   [[nodiscard]] bool is_slot_address(std::uintptr_t address) const noexcept {
-    return address % kSlotUnit == 0 &&
-           address - base_.load(std::memory_order_relaxed) < usable_.load(std::memory_order_acquire);
+    const std::size_t usable = usable_.load(std::memory_order_acquire);  // before base_, which was stored before it
+    return address % kSlotUnit == 0 && address - base_.load(std::memory_order_relaxed) < usable;
   }
 
   /// Slots as small integers, for handles in Fortran: the number of an address for which is_slot_address() is true...
@@ -55,7 +55,7 @@ class Arena {
   struct SizeClass {
     FreeSlot* oldest = nullptr;
     FreeSlot* newest = nullptr;
-    std::size_t resting = 0;
+    std::size_t quarantined = 0;
     std::byte* fresh = nullptr;  // not handed out yet
     std::byte* fresh_end = nullptr;
   };

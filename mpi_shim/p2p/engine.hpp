@@ -43,7 +43,7 @@ class Connector {
   ~Connector() = default;
 };
 
-/// Is notified of blocking waits that make no progress; implemented by DeadlockDetector.
+/// Is notified of long blocking waits; it finds out itself whether anything moves.
 class IdleObserver {
  public:
   explicit IdleObserver(std::chrono::milliseconds every) noexcept : period(every) {}
@@ -273,7 +273,7 @@ class Engine {
   /// Handles the peers of lost_elsewhere().
   void take_losses() noexcept;
   /// Yields the core if it is shared, after a round without events; see poll().
-  void give_way() noexcept;
+  void yield_core() noexcept;
   std::size_t poll_all_vcis() noexcept;
   void wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept;
   /// Takes the ownership of a message that was removed from its matcher, and returns its credit.  Null stays null.

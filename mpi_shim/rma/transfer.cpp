@@ -18,16 +18,16 @@ Transfer::Transfer(Windows& windows) noexcept
         return true;
       }},
       windows_(windows) {
-  for (Slot& slot : slots_) {
-    slot.transfer = this;
-    slot.fn = [](Completion& self) noexcept {
-      auto& ended = static_cast<Slot&>(self);
+  for (BlockCompletion& block : completions_) {
+    block.transfer = this;
+    block.fn = [](Completion& self) noexcept {
+      auto& ended = static_cast<BlockCompletion&>(self);
       ended.transfer->one_done(ended);
     };
   }
 }
 
-const Request::Actions Transfer::kActions{act<&Transfer::begin_moving>, act<&Transfer::put_away>};
+const Request::Actions Transfer::kActions{act<&Transfer::begin_transfer>, act<&Transfer::put_away>};
 
 void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
                        const p2p::Buffer& there) {
@@ -36,22 +36,22 @@ void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& 
   handle_ = handle;
   origin_ = origin;
   if (origin.has_derived_type()) origin_type_ = origin.share_type();
-  if (there.has_derived_type()) there_type_ = there.share_type();
-  there.start(there_);
+  if (there.has_derived_type()) target_type_ = there.share_type();
+  there.start(blocks_);
   bytes_ = direction == Direction::put ? origin.bytes() : there.bytes();
   posted_ = 0;
   piece_ = {};
   if (origin.contiguous() != nullptr) {
-    dense_ = origin.contiguous();
+    contiguous_ = origin.contiguous();
     return;
   }
   packed_.resize(bytes_);
-  dense_ = packed_.data();
+  contiguous_ = packed_.data();
   if (direction != Direction::put) return;
   pack(origin, packed_);
 }
 
-void Transfer::begin_moving() noexcept {
+void Transfer::begin_transfer() noexcept {
   begin();
   outcome_.bytes = bytes_;
   target_->pending.fetch_add(1, std::memory_order_relaxed);
@@ -65,12 +65,12 @@ bool Transfer::step() noexcept {
   stepping_ = true;
   bool room = true;
   while (posted_ < bytes_ && room && outcome_.error == MPI_SUCCESS) {
-    Slot* free = nullptr;
-    for (Slot& slot : slots_) {
-      if (!slot.busy) free = &slot;
+    BlockCompletion* free = nullptr;
+    for (BlockCompletion& block : completions_) {
+      if (!block.busy) free = &block;
     }
     if (free == nullptr) break;
-    if (piece_.bytes == 0) piece_ = there_.next_piece(bytes_ - posted_);
+    if (piece_.bytes == 0) piece_ = blocks_.next_piece(bytes_ - posted_);
     switch (post(*free)) {
       case Post::done: break;
       case Post::queued: break;
@@ -86,25 +86,25 @@ bool Transfer::step() noexcept {
   return true;
 }
 
-Post Transfer::post(Slot& slot) noexcept {
+Post Transfer::post(BlockCompletion& block) noexcept {
   am::Endpoint& endpoint = *target_->peer->endpoint;
   const auto address = reinterpret_cast<std::uint64_t>(piece_.data);
-  std::byte* const local = dense_ + posted_;
-  slot.busy = true;  // before the post: the completion may run inside it
-  ++busy_;
-  const Post post = direction_ == Direction::put ? endpoint.put(local, address, handle_, piece_.bytes, slot)
-                                                 : endpoint.get(local, address, handle_, piece_.bytes, slot);
+  std::byte* const local = contiguous_ + posted_;
+  block.busy = true;  // before the post: the completion may run inside it
+  ++in_flight_;
+  const Post post = direction_ == Direction::put ? endpoint.put(local, address, handle_, piece_.bytes, block)
+                                                 : endpoint.get(local, address, handle_, piece_.bytes, block);
   if (post != Post::queued) {
-    slot.busy = false;
-    --busy_;
+    block.busy = false;
+    --in_flight_;
   }
   return post;
 }
 
-void Transfer::one_done(Slot& slot) noexcept {
-  slot.busy = false;
-  --busy_;
-  if (!slot.ok()) fail(slot.error);
+void Transfer::one_done(BlockCompletion& block) noexcept {
+  block.busy = false;
+  --in_flight_;
+  if (!block.ok()) fail(block.error);
   if (stepping_ || stalled_) return;  // the step that runs, or will run, does the rest
   if (!step()) {
     stalled_ = true;
@@ -120,7 +120,7 @@ void Transfer::fail(const Error& why) noexcept {
 }
 
 void Transfer::end_if_over() noexcept {
-  if (busy_ != 0 || (posted_ < bytes_ && outcome_.error == MPI_SUCCESS)) return;
+  if (in_flight_ != 0 || (posted_ < bytes_ && outcome_.error == MPI_SUCCESS)) return;
   if (outcome_.error != MPI_SUCCESS) {
     target_->note(outcome_.error);
   } else if (direction_ == Direction::get && origin_.contiguous() == nullptr) {
@@ -135,7 +135,7 @@ void Transfer::put_away() noexcept {
   reset();
   origin_ = {};
   origin_type_ = {};
-  there_type_ = {};
+  target_type_ = {};
   windows_.transfers_.give_back(*this);
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/transfer.hpp — a put or get of any datatypes through the transport's put and get: one for each block at
-// the target, some in flight at a time; by way of a packed copy when the origin's bytes do not lie together.
-// Owned by the pool of Windows.  Threads: under the Context's lock.
+// mpi_shim/rma/transfer.hpp — MPI_Put or MPI_Get as one-sided operations of the transport: one for each contiguous
+// block at the target, at most kMostInFlight at a time.  A noncontiguous origin goes through a packed copy.
+// Done: a put is visible at the target, a get is in the origin.  Error: no more blocks are posted; the request ends
+// when those in flight have ended, with the first error, which Target::note() gets, too.
+// Owned by the ObjectPool of Windows.  Borrows the origin's memory and the Target until done; shares the datatypes.
+// Threads: under the Context's lock.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,25 +24,30 @@ class Transfer final : public Request, private p2p::Stalled {
  public:
   explicit Transfer(Windows& windows) noexcept;
 
-  /// `there`: addresses of the target's.  To be started afterwards.
+  /// `there`: the data at the target; its base is an address in the target's memory and is not dereferenced here.
+  /// The caller starts the request afterwards.  Requires: `there` has room for the bytes of `origin` (put), `origin`
+  /// for those of `there` (get).
   void prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
                const p2p::Buffer& there);
 
  private:
-  static constexpr std::size_t kUnderWay = 8;  // blocks at a time
-  struct Slot : Completion {
+  static constexpr std::size_t kMostInFlight = 8;  // blocks
+  struct BlockCompletion : Completion {            // of one block in flight
     Transfer* transfer = nullptr;
     bool busy = false;
   };
   static const Actions kActions;
 
-  void begin_moving() noexcept;
+  void begin_transfer() noexcept;
   void put_away() noexcept;
-  /// Posts blocks as far as it goes; false: the transport is full.
+  /// Posts blocks until all are posted, kMostInFlight are in flight, or an error ends the transfer; false: a post
+  /// returned again.  May end the request, and then *this may be gone.
   bool step() noexcept;
-  Post post(Slot& slot) noexcept;
-  void one_done(Slot& slot) noexcept;
+  Post post(BlockCompletion& block) noexcept;
+  void one_done(BlockCompletion& block) noexcept;
+  /// Keeps the first error; blocks that are not posted yet are left out.
   void fail(const Error& why) noexcept;
+  /// Ends the request if no block is in flight and none is left to post.
   void end_if_over() noexcept;
 
   Windows& windows_;
@@ -48,17 +56,17 @@ class Transfer final : public Request, private p2p::Stalled {
   MemoryHandle handle_;
   p2p::Buffer origin_;
   datatype::DatatypeRef origin_type_;
-  datatype::DatatypeRef there_type_;
-  datatype::Cursor there_;
-  std::vector<std::byte> packed_;  // the origin's bytes when they do not lie together; keeps its capacity
-  std::byte* dense_ = nullptr;
-  std::uint64_t posted_ = 0;
-  std::uint64_t bytes_ = 0;
-  datatype::Piece piece_;  // next to be posted
-  std::array<Slot, kUnderWay> slots_;
-  std::uint32_t busy_ = 0;
-  bool stalled_ = false;
-  bool stepping_ = false;
+  datatype::DatatypeRef target_type_;
+  datatype::Cursor blocks_;          // at the target, those not posted yet
+  std::vector<std::byte> packed_;    // a copy of a noncontiguous origin's bytes; keeps its capacity between uses
+  std::byte* contiguous_ = nullptr;  // the bytes of the origin: its own memory or packed_
+  std::uint64_t posted_ = 0;         // bytes
+  std::uint64_t bytes_ = 0;          // of the whole transfer
+  datatype::Piece piece_;            // the block to post next; kept when a post returns again
+  std::array<BlockCompletion, kMostInFlight> completions_;
+  std::uint32_t in_flight_ = 0;  // blocks
+  bool stalled_ = false;         // the Engine holds this and resumes it from progress
+  bool stepping_ = false;        // in step(): a completion inside a post does not enter it again
 };
 
 }  // namespace mpi_shim::rma

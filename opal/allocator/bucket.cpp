@@ -30,18 +30,18 @@ Result<std::byte*> Bucket::allocate(std::size_t size, std::size_t alignment) noe
   }
   const std::size_t needed = std::max({size, alignment, options_.smallest});
   const std::lock_guard lock{mutex_};
-  if (needed > options_.largest) return allocate_alone_locked(std::max<std::size_t>(size, 1), alignment);
+  if (needed > options_.largest) return allocate_dedicated_locked(std::max<std::size_t>(size, 1), alignment);
   const std::size_t block = std::bit_ceil(needed);
-  Class& bucket = class_of(block);
-  if (bucket.free.empty()) OPAL_TRY(refill_locked(bucket, block));
-  const FreeBlock top = bucket.free.back();
-  bucket.free.pop_back();
+  Class& size_class = class_of(block);
+  if (size_class.free.empty()) OPAL_TRY(refill_locked(size_class, block));
+  const FreeBlock top = size_class.free.back();
+  size_class.free.pop_back();
   return hand_out_locked(top.slab, top.address);
 }
 
-Result<std::byte*> Bucket::allocate_alone_locked(std::size_t size, std::size_t alignment) noexcept {
+Result<std::byte*> Bucket::allocate_dedicated_locked(std::size_t size, std::size_t alignment) noexcept {
   OPAL_TRY_ASSIGN(const auto slab, add_slab_locked(size, size, alignment));
-  slab->second.alone = true;
+  slab->second.dedicated = true;
   return hand_out_locked(slab, slab->first);
 }
 
@@ -69,18 +69,19 @@ Result<Bucket::Slabs::iterator> Bucket::add_slab_locked(std::size_t bytes, std::
   }
 }
 
-Result<void> Bucket::refill_locked(Class& bucket, std::size_t block) noexcept {
+Result<void> Bucket::refill_locked(Class& size_class, std::size_t block) noexcept {
   const std::size_t bytes = std::max(options_.slab, block);
   OPAL_TRY_ASSIGN(const auto slab, add_slab_locked(bytes, block, block));
   try {
-    bucket.free.reserve(std::bit_ceil(bucket.blocks + bytes / block));  // a power of two: refills stay amortised
+    // A power of two: refills stay amortised.
+    size_class.free.reserve(std::bit_ceil(size_class.blocks + bytes / block));
   } catch (const std::bad_alloc&) {
     release_slab_locked(slab);
     return Error{Errc::no_memory, 0, "Bucket::allocate(bookkeeping)", bytes};
   }
-  bucket.blocks += bytes / block;
+  size_class.blocks += bytes / block;
   for (std::size_t offset = bytes; offset > 0; offset -= block) {  // so that the lowest address is on top
-    bucket.free.push_back({slab->first + offset - block, slab});
+    size_class.free.push_back({slab->first + offset - block, slab});
   }
   return {};
 }
@@ -101,7 +102,7 @@ Result<void> Bucket::deallocate(std::byte* address) noexcept {
   --slab.live;
   usage_.used -= slab.block;
   --usage_.blocks;
-  if (slab.alone) {
+  if (slab.dedicated) {
     release_slab_locked(found);
   } else {
     class_of(slab.block).free.push_back({address, found});
@@ -123,8 +124,8 @@ Usage Bucket::usage() const noexcept {
 std::size_t Bucket::trim() noexcept {
   const std::lock_guard lock{mutex_};
   const std::size_t before = usage_.managed;
-  for (Class& bucket : classes_) {
-    std::erase_if(bucket.free, [](const FreeBlock& block) { return block.slab->second.live == 0; });
+  for (Class& size_class : classes_) {
+    std::erase_if(size_class.free, [](const FreeBlock& block) { return block.slab->second.live == 0; });
   }
   for (auto slab = slabs_.begin(); slab != slabs_.end();) {
     const auto next = std::next(slab);

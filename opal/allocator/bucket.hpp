@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/allocator/bucket.hpp — one stack of free blocks per power of two; a freed block is the next one handed out.
-// A block of 2^k bytes lies at a multiple of 2^k, so any alignment up to the block size costs nothing.
+// A block of 2^k bytes lies at a multiple of 2^k, so an alignment above the size selects the class of the alignment.
 // For memory that malloc does not have: registered, shared or huge pages, whose blocks programs take rarely and keep.
-// So it has one lock and no caches of threads, which would keep such memory from others; beside a malloc it is measured
-// in docs/results/allocators.md. Blocks are cut from slabs taken from a parent; blocks beyond `largest` come from the
-// parent one by one. Invariant: the stack of a class has room for all its blocks, so deallocate() needs no memory.
-// Owns: the slabs, given back by trim() and the destructor.  Threads: safe from any thread.
+// So it has one lock and no thread caches, which would hold such memory back from other threads;
+// docs/results/allocators.md compares it with malloc.  Blocks are cut from slabs taken from a parent; a size or
+// alignment above Options::largest gets a block of its own from the parent.
+// Invariant: the vector `free` of a class has capacity for all its blocks, so deallocate() allocates nothing.
+// Owns: the slabs; trim() gives back those without live blocks, the destructor all.  The parent is called with the lock
+// held.  Errors: as Allocator, and the parent's.  Threads: safe from any thread.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -21,10 +23,11 @@ namespace opal::allocator {
 
 class OPAL_EXPORT Bucket final : public Allocator {
  public:
+  /// Not checked; `smallest` is at most `largest`.
   struct Options {
     std::size_t smallest = 16;                   ///< block size of the first class; a power of two
     std::size_t largest = std::size_t{1} << 20;  ///< block size of the last class; a power of two
-    std::size_t slab = std::size_t{64} << 10;    ///< bytes taken from the parent at a time; a power of two
+    std::size_t slab = std::size_t{64} << 10;    ///< bytes of a slab, at least one block; a power of two
   };
 
   /// Takes nothing from `parent` yet.
@@ -42,8 +45,8 @@ class OPAL_EXPORT Bucket final : public Allocator {
     std::size_t bytes = 0;
     std::size_t block = 0;           // bytes of one block
     std::size_t live = 0;            // blocks handed out
-    bool alone = false;              // one block too large for the classes, given back when it is freed
-    std::vector<bool> handed_out{};  // one per block: tells a double free from a good one
+    bool dedicated = false;          // one block, size or alignment above `largest`; given back when freed
+    std::vector<bool> handed_out{};  // one per block, set while live: detects a double free
   };
   using Slabs = std::map<std::byte*, Slab>;
 
@@ -57,8 +60,8 @@ class OPAL_EXPORT Bucket final : public Allocator {
   };
 
   Result<Slabs::iterator> add_slab_locked(std::size_t bytes, std::size_t block, std::size_t alignment) noexcept;
-  Result<std::byte*> allocate_alone_locked(std::size_t size, std::size_t alignment) noexcept;
-  Result<void> refill_locked(Class& bucket, std::size_t block) noexcept;
+  Result<std::byte*> allocate_dedicated_locked(std::size_t size, std::size_t alignment) noexcept;
+  Result<void> refill_locked(Class& size_class, std::size_t block) noexcept;
   std::byte* hand_out_locked(Slabs::iterator slab, std::byte* address) noexcept;
   void release_slab_locked(Slabs::iterator slab) noexcept;
   Class& class_of(std::size_t block) noexcept;

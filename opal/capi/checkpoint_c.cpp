@@ -30,32 +30,34 @@ void fill(opal_cache_statistics_t& counters, const opal::rcache::Statistics& fro
 
 extern "C" {
 
-opal_status_t opal_context_quiesce(opal_context_t* context, uint64_t round) {
+opal_status_t opal_context_quiesce(opal_context_t* context, uint64_t round) noexcept {
   if (context == nullptr) return misuse("opal_context_quiesce: a context is needed");
   context_of(*context).quiesce(round);
   return OPAL_OK;
 }
 
-int opal_context_quiet(opal_context_t* context) { return context != nullptr && context_of(*context).quiet() ? 1 : 0; }
+int opal_context_quiet(opal_context_t* context) noexcept {
+  return context != nullptr && context_of(*context).quiet() ? 1 : 0;
+}
 
-opal_status_t opal_context_checkpoint(opal_context_t* context) {
+opal_status_t opal_context_checkpoint(opal_context_t* context) noexcept {
   if (context == nullptr) return misuse("opal_context_checkpoint: a context is needed");
   const auto done = context_of(*context).checkpoint();
   return done ? OPAL_OK : fail(done.error());
 }
 
-opal_status_t opal_context_restart(opal_context_t* context) {
+opal_status_t opal_context_restart(opal_context_t* context) noexcept {
   if (context == nullptr) return misuse("opal_context_restart: a context is needed");
   const auto done = context_of(*context).restart(opal::capi::settings_of(*context));
   return done ? OPAL_OK : fail(done.error());
 }
 
-void opal_context_resume(opal_context_t* context) {
+void opal_context_resume(opal_context_t* context) noexcept {
   if (context != nullptr) context_of(*context).resume();
 }
 
 opal_status_t opal_registration_statistics(opal_context_t* context, opal_cache_statistics_t* local,
-                                           opal_cache_statistics_t* remote) {
+                                           opal_cache_statistics_t* remote) noexcept {
   const auto usable = [](const opal_cache_statistics_t* counters) {
     return counters == nullptr || counters->struct_size >= sizeof counters->struct_size;
   };

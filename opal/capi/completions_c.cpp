@@ -77,11 +77,11 @@ void opal_counter_attach(opal_counter_t* counter, opal_completion_t* completion)
   };
 }
 
-opal_status_t opal_counter_count(opal_counter_t* counter, opal_status_t answer) noexcept {
+opal_status_t opal_counter_count(opal_counter_t* counter, opal_status_t posted) noexcept {
   if (counter == nullptr) return misuse("opal_counter_count: a counter is needed");
   const opal::am::Lock::Guard guard{counter->counter.context().lock()};
-  if (answer == OPAL_DONE || answer < 0) counter->counter.finish(Error{to_code(answer)});
-  return answer;
+  if (posted == OPAL_DONE || posted < 0) counter->counter.finish(Error{to_code(posted)});
+  return posted;
 }
 
 uint64_t opal_counter_ended(const opal_counter_t* counter) noexcept {
@@ -120,15 +120,15 @@ opal_completion_t* opal_queue_take(opal_queue_t* queue, void* user) noexcept {
   return &slot.completion;
 }
 
-opal_status_t opal_queue_settle(opal_queue_t* queue, opal_completion_t* completion, opal_status_t answer) noexcept {
+opal_status_t opal_queue_settle(opal_queue_t* queue, opal_completion_t* completion, opal_status_t posted) noexcept {
   if (queue == nullptr || completion == nullptr)
     return misuse("opal_queue_settle: a queue and its completion are needed");
-  if (answer == OPAL_QUEUED) return answer;  // on_end() may have run and freed the slot
+  if (posted == OPAL_QUEUED) return posted;  // on_end() may have run and freed the slot
   const opal::am::Lock::Guard guard{queue->context.lock()};
   opal_queue::Slot& slot = opal_queue::slot_of(*completion);
   queue->free.push_back(&slot);
-  slot.entry->error = Error{to_code(answer)};
-  const Post post = answer == OPAL_AGAIN ? Post::again : answer == OPAL_DONE ? Post::done : Post::failed;
+  slot.entry->error = Error{to_code(posted)};
+  const Post post = posted == OPAL_AGAIN ? Post::again : posted == OPAL_DONE ? Post::done : Post::failed;
   return queue->queue.settle(*slot.entry, post) == Post::again ? OPAL_AGAIN : OPAL_QUEUED;
 }
 

@@ -16,7 +16,16 @@ am::Context& context_of(opal_context_t& handle) noexcept;
 config::Store settings_of(const opal_context_t& handle);
 /// Stores the text of `error` for opal_last_error() of this thread; returns its status.
 opal_status_t fail(const Error& error) noexcept;
+/// The same for an argument that is refused.
 opal_status_t misuse(const char* where) noexcept;
+/// A post whose arguments are refused: the operation of `completion` (may be null) has ended with that error.
+inline opal_status_t misuse(opal_completion_t* completion, const char* where) noexcept {
+  const opal_status_t status = misuse(where);
+  if (completion == nullptr) return status;
+  completion->status = status;
+  completion->finished = 1;
+  return status;
+}
 
 inline opal_status_t to_status(Errc code) noexcept { return -static_cast<opal_status_t>(code); }
 static_assert(static_cast<int>(Errc::busy) == -OPAL_ERR_BUSY &&

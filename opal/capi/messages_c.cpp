@@ -57,7 +57,7 @@ opal_status_t opal_send_any(opal_endpoint_t* to, uint16_t tag, const void* heade
                             const void* payload, size_t payload_size, opal_completion_t* completion) noexcept {
   if (to == nullptr || !opal::kUserTags.contains(tag) || is_missing(header, header_size) ||
       is_missing(payload, payload_size) || ((header_size | payload_size) >> 62) != 0) {
-    return misuse("opal_send_any: an endpoint, a tag for programs and the bytes are needed");
+    return misuse(completion, "opal_send_any: an endpoint, a tag for programs and the bytes are needed");
   }
   return post(completion, [&](opal::Completion& end) {
     return endpoint(to).send(tag, bytes(header, header_size), bytes(payload, payload_size), end);

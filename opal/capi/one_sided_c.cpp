@@ -11,7 +11,7 @@ template <auto Put>
 opal_status_t put_with(opal_endpoint_t* to, const void* source, uint64_t remote_address, const opal_remote_key_t* key,
                        uint64_t size, opal_completion_t* completion) noexcept {
   if (to == nullptr || key == nullptr || is_missing(source, size)) {
-    return misuse("opal_put: an endpoint, a source and an unpacked key are needed");
+    return misuse(completion, "opal_put: an endpoint, a source and an unpacked key are needed");
   }
   return post(completion, [&](opal::Completion& end) {
     return (endpoint(to).*Put)(source, remote_address, unpacked(key), size, end);
@@ -22,7 +22,7 @@ template <auto Get>
 opal_status_t get_with(opal_endpoint_t* to, void* destination, uint64_t remote_address, const opal_remote_key_t* key,
                        uint64_t size, opal_completion_t* completion) noexcept {
   if (to == nullptr || key == nullptr || is_missing(destination, size)) {
-    return misuse("opal_get: an endpoint, a destination and an unpacked key are needed");
+    return misuse(completion, "opal_get: an endpoint, a destination and an unpacked key are needed");
   }
   return post(completion, [&](opal::Completion& end) {
     return (endpoint(to).*Get)(destination, remote_address, unpacked(key), size, end);
@@ -36,6 +36,7 @@ opal_status_t atomic_with(opal_endpoint_t* to, int op, int type, uint64_t remote
   if (to == nullptr || key == nullptr || op < OPAL_ADD || op > OPAL_COMPARE_SWAP || type < OPAL_I32 ||
       type > OPAL_F64) {
     return misuse(
+        completion,
         "opal_atomic: an endpoint, an unpacked key, OPAL_ADD..OPAL_COMPARE_SWAP and OPAL_I32..OPAL_F64 are needed");
   }
   return post(completion, [&](opal::Completion& end) {
@@ -101,6 +102,7 @@ opal_status_t opal_put_notify(opal_endpoint_t* to, const void* source, uint64_t 
   if (to == nullptr || key == nullptr || is_missing(source, size) || is_missing(header, header_size) ||
       !opal::kUserTags.contains(tag)) {
     return misuse(
+        completion,
         "opal_put_notify: an endpoint, a source, an unpacked key, a tag for programs and a header are needed");
   }
   return post(completion, [&](opal::Completion& end) {
@@ -109,12 +111,12 @@ opal_status_t opal_put_notify(opal_endpoint_t* to, const void* source, uint64_t 
 }
 
 opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion) noexcept {
-  if (to == nullptr) return misuse("opal_flush: an endpoint is needed");
+  if (to == nullptr) return misuse(completion, "opal_flush: an endpoint is needed");
   return post(completion, [&](opal::Completion& end) { return endpoint(to).flush(end); });
 }
 
 opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) noexcept {
-  if (context == nullptr) return misuse("opal_flush_all: a context is needed");
+  if (context == nullptr) return misuse(completion, "opal_flush_all: a context is needed");
   return post(completion, [&](opal::Completion& end) { return context_of(*context).flush(end); });
 }
 

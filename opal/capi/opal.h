@@ -4,23 +4,28 @@
  *
  * Conventions
  *  1. Functions that can fail return opal_status_t: OPAL_OK (0), or a negative code that never changes its number.
- *     opal_last_error() has the text of the calling thread's last failure.
+ *     opal_last_error() has the text of the calling thread's last failure.  "Errors:" below lists the names of
+ *     opal_status_name(); any call may also fail with not_supported (rule 10).
  *  2. Operations that are posted return OPAL_DONE (0: finished, buffers reusable), OPAL_QUEUED (1: the completion will
  *     be called exactly once), OPAL_AGAIN (2: nothing happened; make progress and try again), or a negative code.
- *  3. Objects are opaque and belong to the context that made them; opal_context_close ends them all.
+ *     The completion is called after OPAL_QUEUED only.
+ *  3. Objects are opaque and belong to the context that made them.  opal_context_close ends endpoints and regions and
+ *     frees memory of opal_mem_alloc; counters and queues are destroyed before it.
  *  4. Option structs start with struct_size, to be set with OPAL_INIT or sizeof: newer libraries read older structs.
  *  5. Bytes are pointer and length.  Keys and addresses are plain bytes, to be copied and sent by any means.
- *  6. Callbacks get the `user` pointer given with them.  They run inside opal_context_progress and opal_wait, one at a
- *     time; they may post (what ends in _or_queue never says OPAL_AGAIN) and opal_disconnect, must not wait or make
- *     progress.
+ *  6. Callbacks get the `user` pointer given with them.  They run one at a time, inside opal_context_progress, the
+ *     functions that wait, opal_disconnect and opal_context_close.  They may post and call opal_disconnect; they must
+ *     not wait or make progress.  Functions named *_or_queue never return OPAL_AGAIN, so callbacks can use them.
  *  7. Threads: with OPAL_THREAD_SINGLE one thread at a time uses a context; with OPAL_THREAD_MULTIPLE any thread may.
  *  8. A missing (NULL) argument, a tag, right or operation that does not exist: OPAL_ERR_INVALID_ARGUMENT and nothing
- *     happened.  Dangling pointers and endpoints of another context cannot be told from good ones.
+ *     happened; a post sets the status of its completion, too.  Dangling pointers and endpoints of another context are
+ *     not detected: the behaviour is undefined.
  *  9. Configuration variables come from files, OPAL_* environment variables, and opal_context_options_t::settings,
  *     which win (opal-info lists them).
- * 10. fork(): the child's copy of a context is the parent's.  In the child opal_context_close ends nothing of the
- *     parent's, every other call fails with OPAL_ERR_NOT_SUPPORTED or does nothing.  A child opens its own context.
- * 11. Out of memory ends the process (std::terminate), but where OPAL_ERR_NO_MEMORY is named.
+ * 10. fork(): a child cannot use a context that its parent opened; it opens its own.  opal_context_close of such a
+ *     context has no effect on the parent; every other call fails with OPAL_ERR_NOT_SUPPORTED or does nothing.
+ *     Exception: after opal_context_checkpoint in the parent, opal_context_restart makes the child's copy usable.
+ * 11. Out of memory ends the process (std::terminate), except in functions whose errors include no_memory.
  */
 #ifndef OPAL_H
 #define OPAL_H
@@ -90,16 +95,16 @@ typedef struct opal_setting {
 typedef struct opal_context_options {
   uint32_t struct_size;
   uint32_t thread_level;
-  /* A peer came that we did not connect to, always with a new endpoint; why is OPAL_OK; may be NULL. */
+  /* A peer has connected to this context, or an opal_connect_async has succeeded; why is OPAL_OK.  May be NULL. */
   opal_peer_fn on_peer_connected;
-  /* After everything pending on it was completed with an error.  The endpoint stays dead, and valid until
-   * opal_disconnect, which may be called from here; may be NULL. */
+  /* The peer failed or disconnected, and every operation pending on it has completed with an error.  The endpoint stays
+   * valid until opal_disconnect, which may be called from here.  Not called after opal_disconnect.  May be NULL. */
   opal_peer_fn on_peer_failed;
   void* user; /* for both */
   /* Variables that the program sets; copied.  A bad value is an error of opal_context_open. */
   const opal_setting_t* settings;
   size_t setting_count;
-  /* The secret that peers must know, 16 to 4096 bytes; copied.  NULL: that of am_secret_file. */
+  /* The secret that this context and its peers prove to each other; 16 to 4096 bytes, copied; NULL: see opal_listen. */
   const void* secret;
   size_t secret_size;
 } opal_context_options_t;
@@ -115,44 +120,52 @@ typedef struct opal_context_options {
   { .struct_size = sizeof(type) }
 #endif
 
-/* Opens every usable transport.  options may be NULL.  Errors: unreachable, invalid_argument (a variable). */
+/* Opens every usable transport that am_transports allows.  options may be NULL.  Errors: unreachable (no transport),
+ * invalid_argument (an option or variable), permission, no_memory, os. */
 OPAL_API opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context) OPAL_NOEXCEPT;
 /* NULL is allowed.  Pending completions are called with OPAL_ERR_CANCELED; regions still alive are deregistered. */
 OPAL_API void opal_context_close(opal_context_t* context) OPAL_NOEXCEPT;
 
 /* ---- Peers ---------------------------------------------------------------------------------------------------- */
 
-/* The bytes with which any process can opal_connect to this context.  Valid as long as the context. */
+/* The bytes with which any process can opal_connect to this context.  Valid until
+ * opal_context_restart or opal_context_close. */
 OPAL_API void opal_context_address(const opal_context_t* context, const void** address, size_t* size) OPAL_NOEXCEPT;
-/* Errors: protocol, version_mismatch, unreachable. */
+/* Returns the endpoint to that context, the existing one if there is one.  Errors: protocol, version_mismatch,
+ * unreachable, peer_gone or busy (the peer's former endpoint is not disconnected yet). */
 OPAL_API opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size,
                                     opal_endpoint_t** peer) OPAL_NOEXCEPT;
-/* As opal_connect, but returns at once: progress chooses the transport.  Until opal_endpoint_connected is 1, posts say
- * OPAL_AGAIN and what ends in _or_queue waits.  on_peer_connected or on_peer_failed reports the end.
- * Errors: protocol, version_mismatch, peer_gone or busy (its former endpoint is not disconnected yet). */
+/* As opal_connect, but returns at once: progress chooses the transport.  Until opal_endpoint_connected is 1, posts
+ * return OPAL_AGAIN, and *_or_queue keeps the operation.  on_peer_connected or on_peer_failed reports the result; an
+ * endpoint that existed is returned without a report. Errors: protocol, version_mismatch, peer_gone or busy (its former
+ * endpoint is not disconnected yet). */
 OPAL_API opal_status_t opal_connect_async(opal_context_t* context, const void* address, size_t size,
                                           opal_endpoint_t** peer) OPAL_NOEXCEPT;
+/* 1 while a transport is chosen and the peer has not failed.  0 again after on_peer_failed: do not loop on it. */
 OPAL_API int opal_endpoint_connected(const opal_endpoint_t* peer) OPAL_NOEXCEPT;
-/* Ends an endpoint, which must not be used afterwards.  In a callback it takes effect when the outermost progress ends,
- * or the next one.  A peer that comes back has another endpoint.  One that is dead and not disconnected costs no
- * descriptor, but some 600 bytes. */
+/* Ends an endpoint, which must not be used afterwards.  Called in a callback it takes effect when the current progress
+ * call ends, at the latest when the next one ends; until then messages of the peer may still be handled.  A peer that
+ * connects again has another endpoint.  A failed endpoint that is not disconnected holds about 600 bytes. */
 OPAL_API void opal_disconnect(opal_endpoint_t* peer) OPAL_NOEXCEPT;
-/* Accepts peers at "host:port" (port 0 picks one) and writes the actual place into `where`, zero terminated.  Called
- * before opal_context_address, it has the tcp transport listen at that address of this host alone, too.
- * A peer must prove that it knows the secret of the file that the variable am_secret_file names; by default that of
- * ~/.config/opal/secret, which is made at first use.  OPAL_AM_SECRET_FILE=none asks for no proof.
- * Errors: invalid_argument, unreachable, os. */
+/* Accepts peers at "host:port" (port 0: the system chooses) and writes the "host:port" in use into `where`,
+ * NUL-terminated; progress accepts, on_peer_connected reports each peer.  If it is called before opal_context_address,
+ * the tcp transport too listens at that address only, unless btl_tcp_if_include or btl_tcp_if_exclude is set.
+ * A peer must prove that it knows the secret: options.secret, else the file am_secret_file, else ~/.config/opal/secret,
+ * which the first use makes.  OPAL_AM_SECRET_FILE=none asks for no proof.
+ * Errors: invalid_argument (not "host:port"; already listening; no HOME for it), unreachable, permission, os. */
 OPAL_API opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where,
                                    size_t where_size) OPAL_NOEXCEPT;
-/* Finds a listening context, waiting for it to start if need be, at most for `timeout_ms` (negative: for ever).
- * Errors: invalid_argument, unreachable, timed_out, permission, version_mismatch, protocol. */
+/* Connects to a context that called opal_listen with the same secret, and waits for it to start, at most `timeout_ms`
+ * (negative: for ever).  The listener has to make progress.  Errors: invalid_argument, unreachable, timed_out,
+ * permission, version_mismatch, protocol, os, and those of opal_connect. */
 OPAL_API opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, int timeout_ms,
                                        opal_endpoint_t** peer) OPAL_NOEXCEPT;
-/* Writes which transport was taken and why the others were not; returns the length it needs without the zero. */
+/* Writes which transport was chosen and why the others were not; returns the length of the whole text without the NUL,
+ * as snprintf does. */
 OPAL_API size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size) OPAL_NOEXCEPT;
 /* Largest header + payload of one message to this peer, bytes. */
 OPAL_API size_t opal_endpoint_max_send(const opal_endpoint_t* peer) OPAL_NOEXCEPT;
-/* A pointer of yours per endpoint. */
+/* A pointer per endpoint for the program, NULL at first; reads and writes are not synchronised. */
 OPAL_API void opal_endpoint_set_user(opal_endpoint_t* peer, void* user) OPAL_NOEXCEPT;
 OPAL_API void* opal_endpoint_user(const opal_endpoint_t* peer) OPAL_NOEXCEPT;
 
@@ -161,20 +174,23 @@ OPAL_API void* opal_endpoint_user(const opal_endpoint_t* peer) OPAL_NOEXCEPT;
 /* Tags for programs; the others belong to OPAL. */
 enum { OPAL_TAG_USER_FIRST = 0x8000, OPAL_TAG_USER_LAST = 0xfffe };
 
-/* `data` is header and payload in one run, 8-byte aligned, valid until the handler returns. */
+/* `data` is header and payload in one run, 8-byte aligned, valid until the handler returns (a buffer of
+ * opal_allocate_fn: until the program frees it). */
 typedef void (*opal_handler_fn)(void* user, opal_endpoint_t* from, const void* data, size_t size);
 
 /* Errors: invalid_argument (not a user tag, no function), limit_reached (the tag has a handler). */
 OPAL_API opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler,
                                         void* user) OPAL_NOEXCEPT;
 /* Supplies `size` bytes, 8-byte aligned, for header and payload of one message that is larger than
- * opal_endpoint_max_send.  They are the program's again when its handler is called with them, or by `release`.  NULL
- * refuses the message, whose sender gets OPAL_ERR_LIMIT_REACHED.  A peer chose the size: bound it. */
+ * opal_endpoint_max_send.  The buffer is passed to the handler, which then owns it, or to `release` if the message does
+ * not arrive.  NULL refuses the message: its sender gets OPAL_ERR_LIMIT_REACHED.  The peer chooses `size`: check it
+ * against a limit. */
 typedef void* (*opal_allocate_fn)(void* user, opal_endpoint_t* from, uint16_t tag, const void* header,
                                   size_t header_size, size_t size);
 typedef void (*opal_release_fn)(void* user, void* buffer);
-/* As opal_set_handler; large messages arrive in buffers of the program.  Without such functions the library has the
- * memory, at most am_large_limit bytes.  `release` may be NULL. */
+/* As opal_set_handler; large messages arrive in buffers of the program.  opal_set_handler receives them in memory of
+ * the library, at most am_large_limit bytes per context at a time.  `release` may be NULL.  `release` and `user` may be
+ * used for messages that are on their way until opal_context_close, also after opal_clear_handler. */
 OPAL_API opal_status_t opal_set_handler_with_buffers(opal_context_t* context, uint16_t tag, opal_handler_fn handler,
                                                      opal_allocate_fn allocate, opal_release_fn release,
                                                      void* user) OPAL_NOEXCEPT;
@@ -184,7 +200,8 @@ OPAL_API void opal_clear_handler(opal_context_t* context, uint16_t tag) OPAL_NOE
 /* Both parts are copied; together at most opal_endpoint_max_send bytes.  Returns OPAL_DONE, OPAL_AGAIN or an error. */
 OPAL_API opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
                                  const void* payload, size_t payload_size) OPAL_NOEXCEPT;
-/* As opal_send, but keeps a copy instead of saying OPAL_AGAIN, up to am_pending_limit bytes per peer. */
+/* As opal_send, but never returns OPAL_AGAIN: it keeps a copy, which progress sends, and returns OPAL_DONE.
+ * Errors: limit_reached (am_pending_limit bytes of this peer wait). */
 OPAL_API opal_status_t opal_send_or_queue(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
                                           const void* payload, size_t payload_size) OPAL_NOEXCEPT;
 
@@ -198,21 +215,26 @@ enum { OPAL_IOV_MAX = 64 };
 OPAL_API opal_status_t opal_send_iov(opal_endpoint_t* to, uint16_t tag, const opal_iov_t* parts,
                                      size_t count) OPAL_NOEXCEPT;
 
-/* How a queued operation ends.  Owned by the caller; must live until it was called. */
+/* How a queued operation ends.  Owned by the caller; must live until fn is called (in which it may be freed), or until
+ * `finished` is 1.  The post initializes status, finished and reserved. */
 typedef struct opal_completion opal_completion_t;
 struct opal_completion {
-  void (*fn)(opal_completion_t* self); /* may be NULL: then look at `finished` */
+  void (*fn)(opal_completion_t* self); /* may be NULL: then read `finished`; with OPAL_THREAD_MULTIPLE, see below */
   void* user;
   opal_status_t status; /* OPAL_OK or why it failed; set before fn and before a post returns an error */
-  int32_t finished;     /* 0 while queued, 1 when it ended, well or not */
+  int32_t finished;     /* 1 once it has ended, also by OPAL_DONE or an error; 0 while queued and after OPAL_AGAIN */
   uint64_t reserved[6]; /* the library's */
 };
+/* With OPAL_THREAD_MULTIPLE `finished` is read only in the condition of opal_wait_until: the thread that makes progress
+ * writes it. */
 
 /* A message of any size.  Up to opal_endpoint_max_send bytes it is as opal_send_or_queue.  Of a larger one the header,
- * which fits into one message, is copied; the payload stays unchanged until the completion, which follows the handler.
- * It does not overtake earlier messages; later short ones may overtake it.  Completes with OPAL_ERR_LIMIT_REACHED
- * (am_large_limit there), OPAL_ERR_NOT_SUPPORTED (no handler), OPAL_ERR_NO_MEMORY, the peer's failure, or
- * OPAL_ERR_CANCELED. */
+ * which fits into one message, is copied; the caller keeps the payload unchanged until the completion, which is called
+ * after the peer's handler has returned.  It does not overtake earlier messages; later short ones may overtake it.
+ * Errors of the completion: limit_reached (am_large_limit of the receiver, or its opal_allocate_fn returned NULL),
+ * not_supported (no handler at the receiver), no_memory (there), that of the failed peer, canceled.  The post fails
+ * with limit_reached (am_pending_limit here); it returns OPAL_AGAIN during a checkpoint, and for a large message until
+ * the endpoint is connected. */
 OPAL_API opal_status_t opal_send_any(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
                                      const void* payload, size_t payload_size,
                                      opal_completion_t* completion) OPAL_NOEXCEPT;
@@ -224,33 +246,35 @@ enum { OPAL_REMOTE_READ = 1, OPAL_REMOTE_WRITE = 2, OPAL_REMOTE_ATOMIC = 4, OPAL
 /* Errors: invalid_argument (the range wraps, unknown rights), limit_reached. */
 OPAL_API opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, uint32_t rights,
                                      opal_region_t** region) OPAL_NOEXCEPT;
-/* From here on every use of the region's key by a peer is refused.  NULL is allowed. */
+/* When it returns, every use of the region's key by a peer is refused.  NULL is allowed. */
 OPAL_API void opal_deregister(opal_region_t* region) OPAL_NOEXCEPT;
-/* The bytes that a peer needs; valid as long as the region. */
+/* The bytes that a peer needs; valid until opal_context_restart or the region's end. */
 OPAL_API void opal_region_key(const opal_region_t* region, const void** key, size_t* size) OPAL_NOEXCEPT;
 
 /* One region for whatever this process has mapped, now and later: a peer that has its key puts and gets at any valid
- * address.  mmap, brk, mremap, munmap and mprotect are followed before they return; what a mapping forbids is refused.
- * One per context.  opal_region_key and opal_deregister work as with any region.  Errors: not_supported (no patcher in
- * this process: the context was opened after threads were started, or not on x86-64), limit_reached, no_memory. */
+ * address.  The region follows mmap, brk, mremap, munmap and mprotect before they return, and refuses accesses that the
+ * mapping's protection forbids.  One per context.  opal_region_key and opal_deregister work as with any region. Errors:
+ * not_supported (libc's system calls are not intercepted: the context was opened after threads were started, or the
+ * machine is not x86-64), limit_reached (the context has one), no_memory. */
 OPAL_API opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights,
                                                    opal_region_t** region) OPAL_NOEXCEPT;
-/* Keeps the pages of [address, +size) that are mapped now out of peers' reach until they are unmapped (excluded != 0),
- * or lets peers reach them again (0).  Errors: invalid_argument (a region of another kind). */
+/* excluded != 0: peers cannot access the pages of [address, +size) that are mapped now, until they are unmapped or
+ * excluded == 0 is set for them.  Errors: invalid_argument (a region of another kind). */
 OPAL_API opal_status_t opal_exclude(opal_region_t* address_space, const void* address, size_t size,
                                     int excluded) OPAL_NOEXCEPT;
-/* Private memory in whole pages that no peer can reach at any time; until opal_unmap_unregistered, at the latest
- * opal_deregister.  Errors: invalid_argument, no_memory. */
+/* Private memory in whole pages that no peer can ever access.  It exists until opal_unmap_unregistered, at the latest
+ * until opal_deregister of the region.  Errors: invalid_argument, no_memory, os. */
 OPAL_API opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory) OPAL_NOEXCEPT;
 /* Errors: invalid_argument (not such memory: nothing happened). */
 OPAL_API opal_status_t opal_unmap_unregistered(opal_region_t* address_space, void* memory) OPAL_NOEXCEPT;
 
-/* Memory in whole pages, at a multiple of `alignment` (a power of two; 0: any page), contents unspecified.  `hint` says
- * of which kind: words out of "heap", "hugepage" (falls back to smaller pages), "shared" (local peers can map it),
- * joined by commas; NULL is "heap".  Or "registered": blocks at a multiple of `alignment` (0: of 16) out of memory that
- * the context's devices know before its first use; that kind is as thread safe as the context, the others may be taken
- * from any thread at any thread level.  It lives until opal_mem_free, at the latest opal_context_close.
- * Errors: invalid_argument (hint, alignment, size 0), no_memory, no_space, limit_reached. */
+/* Memory in whole pages, at a multiple of `alignment` (a power of two; 0: any page), contents unspecified.  `hint`:
+ * "heap" (or NULL), "hugepage" (falls back to smaller pages), "shared" (local peers can map it), "hugepage,shared",
+ * "cuda_host" (pinned for copies from and to GPUs), or "registered": blocks at a multiple of `alignment` (0: of 16) of
+ * memory that is registered with the context's devices in advance.  "registered" follows the context's thread level;
+ * the others may be used from any thread.  A block exists until opal_mem_free, at the latest until opal_context_close.
+ * Errors: invalid_argument (hint, alignment, size 0), no_memory, no_space, limit_reached, os, not_supported
+ * (cuda_host). */
 OPAL_API opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignment, const char* hint,
                                       void** memory) OPAL_NOEXCEPT;
 /* NULL is allowed.  Regions of the memory are to be deregistered before.  Errors: invalid_argument (not such memory, or
@@ -261,16 +285,16 @@ OPAL_API opal_status_t opal_mem_free(opal_context_t* context, void* memory) OPAL
  * sees.  Any thread; does not allocate or lock. */
 OPAL_API void opal_memory_released(const void* address, size_t size) OPAL_NOEXCEPT;
 
-/* A peer's key made ready for an endpoint.  A value. */
+/* A peer's key, decoded for one endpoint's transport.  Plain data: copy it freely, it needs no release. */
 typedef struct opal_remote_key {
   uint64_t opaque[32];
 } opal_remote_key_t;
-/* Errors: protocol (garbled), unreachable (no handle for the transport in use). */
+/* Errors: protocol (garbled), unreachable (no handle for the transport in use), busy (not connected yet). */
 OPAL_API opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size,
                                        opal_remote_key_t* unpacked) OPAL_NOEXCEPT;
 
 /* [remote_address, +size) may be any part of what the key registered; outside, that operation fails and nothing is
- * written.  A completed put is visible at the target. */
+ * written.  A completed put is visible at the target.  The local buffer belongs to the operation until it has ended. */
 OPAL_API opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address,
                                 const opal_remote_key_t* key, uint64_t size,
                                 opal_completion_t* completion) OPAL_NOEXCEPT;
@@ -290,7 +314,10 @@ enum {
 };
 enum { OPAL_I32 = 0, OPAL_U32 = 1, OPAL_I64 = 2, OPAL_U64 = 3, OPAL_F32 = 4, OPAL_F64 = 5 };
 
-/* Values as 64-bit patterns (32-bit types in the low half).  `result` receives the old value; NULL if not wanted. */
+/* Values as 64-bit patterns (32-bit types in the low half).  `operand` is the new value of OPAL_SWAP and
+ * OPAL_COMPARE_SWAP; only the latter uses `compare`.  OPAL_AND, OPAL_OR and OPAL_XOR take integers only.
+ * remote_address is a multiple of the type's size.  `result` receives the old value by the time of the completion; NULL
+ * if not wanted. */
 OPAL_API opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote_address,
                                    const opal_remote_key_t* key, uint64_t operand, uint64_t compare, uint64_t* result,
                                    opal_completion_t* completion) OPAL_NOEXCEPT;
@@ -300,7 +327,8 @@ OPAL_API opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* comple
 OPAL_API opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) OPAL_NOEXCEPT;
 
 /* As opal_put, opal_get and opal_atomic, but an operation that the transport cannot take waits, and progress posts it,
- * in the order of posting: up to am_pending_limit bytes per peer, about 350 for each. */
+ * in the order of posting.  Errors: limit_reached (am_pending_limit bytes of operations wait at this peer; each counts
+ * about 360 bytes). */
 OPAL_API opal_status_t opal_put_or_queue(opal_endpoint_t* to, const void* source, uint64_t remote_address,
                                          const opal_remote_key_t* key, uint64_t size,
                                          opal_completion_t* completion) OPAL_NOEXCEPT;
@@ -311,7 +339,7 @@ OPAL_API opal_status_t opal_atomic_or_queue(opal_endpoint_t* to, int op, int typ
                                             const opal_remote_key_t* key, uint64_t operand, uint64_t compare,
                                             uint64_t* result, opal_completion_t* completion) OPAL_NOEXCEPT;
 /* opal_put_or_queue, and a message of `tag` with `header` once the data is visible at the target: its handler finds the
- * data.  Completes when that message is on its way. */
+ * data.  `header` is copied and at most opal_endpoint_max_send bytes.  Completes when the message is sent or queued. */
 OPAL_API opal_status_t opal_put_notify(opal_endpoint_t* to, const void* source, uint64_t remote_address,
                                        const opal_remote_key_t* key, uint64_t size, uint16_t tag, const void* header,
                                        size_t header_size, opal_completion_t* completion) OPAL_NOEXCEPT;
@@ -322,7 +350,7 @@ OPAL_API int opal_query_cuda_support(void) OPAL_NOEXCEPT;
 
 /* ---- Completion counters and queues --------------------------------------------------------------------------- */
 
-/* Counts operations that have ended.  It outlives its operations, and ends before its context.
+/* Counts operations that have ended.  Destroy it when its operations have ended, and before the context.
  *   opal_counter_attach(counter, &completion[i]);
  *   opal_counter_count(counter, opal_put_or_queue(..., &completion[i]));
  *   opal_counter_wait(counter, operations, -1); */
@@ -332,16 +360,16 @@ OPAL_API opal_status_t opal_counter_create(opal_context_t* context, opal_counter
 OPAL_API void opal_counter_destroy(opal_counter_t* counter) OPAL_NOEXCEPT;
 /* Sets fn and user of a completion, so that its operation counts. */
 OPAL_API void opal_counter_attach(opal_counter_t* counter, opal_completion_t* completion) OPAL_NOEXCEPT;
-/* Counts the answer of a post that was given such a completion: OPAL_DONE and errors end the operation.  Returns it. */
-OPAL_API opal_status_t opal_counter_count(opal_counter_t* counter, opal_status_t answer) OPAL_NOEXCEPT;
+/* To be called with what a post of such a completion returned: OPAL_DONE and errors count as ended.  Returns it. */
+OPAL_API opal_status_t opal_counter_count(opal_counter_t* counter, opal_status_t posted) OPAL_NOEXCEPT;
 OPAL_API uint64_t opal_counter_ended(const opal_counter_t* counter) OPAL_NOEXCEPT;    /* with or without an error */
 OPAL_API uint64_t opal_counter_failures(const opal_counter_t* counter) OPAL_NOEXCEPT; /* with an error */
-/* Makes progress until `count` operations have ended, at most for `timeout_ms` (negative: for ever).  Not from a
- * callback.  Errors: timed_out, that of the first operation that failed. */
+/* Makes progress until `count` operations have ended since opal_counter_create, at most for `timeout_ms` (negative: for
+ * ever).  Not from a callback.  Errors: timed_out, that of the first operation that failed. */
 OPAL_API opal_status_t opal_counter_wait(opal_counter_t* counter, uint64_t count, int timeout_ms) OPAL_NOEXCEPT;
 
 /* Collects operations that have ended, each with a pointer of the program.  `capacity` bounds those in flight and not
- * yet polled.  It outlives its operations, and ends before its context.
+ * yet polled.  Destroy it when its operations have ended, and before the context.
  *   opal_completion_t* end = opal_queue_take(queue, request);      NULL: full, poll
  *   opal_queue_settle(queue, end, opal_get(..., end));
  *   opal_queue_wait(queue, entries, count, -1); */
@@ -356,11 +384,11 @@ OPAL_API opal_status_t opal_queue_create(opal_context_t* context, size_t capacit
 OPAL_API void opal_queue_destroy(opal_queue_t* queue) OPAL_NOEXCEPT;
 /* A completion for one operation; NULL: the queue is full. */
 OPAL_API opal_completion_t* opal_queue_take(opal_queue_t* queue, void* user) OPAL_NOEXCEPT;
-/* To be called with the answer of every post that was given a completion of opal_queue_take.  Returns OPAL_QUEUED:
- * there will be one entry, also for OPAL_DONE and for an error; or OPAL_AGAIN: there will be none. */
+/* To be called with what every post of a completion of opal_queue_take returned.  Returns OPAL_QUEUED: there will be
+ * one entry, also for OPAL_DONE and for an error; or OPAL_AGAIN: there is none, and the queue has the completion. */
 OPAL_API opal_status_t opal_queue_settle(opal_queue_t* queue, opal_completion_t* completion,
-                                         opal_status_t answer) OPAL_NOEXCEPT;
-/* Takes up to 64 entries, oldest first; returns their number.  Makes no progress. */
+                                         opal_status_t posted) OPAL_NOEXCEPT;
+/* Takes at most `count` entries, and at most 64, oldest first; returns their number.  Makes no progress. */
 OPAL_API size_t opal_queue_poll(opal_queue_t* queue, opal_queue_entry_t* entries, size_t count) OPAL_NOEXCEPT;
 /* Makes progress until there is an entry, at most for `timeout_ms` (negative: for ever); then as opal_queue_poll. */
 OPAL_API size_t opal_queue_wait(opal_queue_t* queue, opal_queue_entry_t* entries, size_t count,
@@ -381,45 +409,48 @@ typedef struct opal_cache_statistics {
   uint64_t idle; /* of those, kept for later use only */
   uint64_t idle_bytes;
 } opal_cache_statistics_t;
-/* What the caches of a context have counted: `local` of memory of this process that devices know, `remote` of peers'
- * GPU memory that is mapped here.  Either may be NULL; set them up with OPAL_INIT.  Errors: invalid_argument. */
+/* What the caches of a context have counted.  `local`: registrations of this process's memory; `remote`: mappings of
+ * peers' GPU memory.  Either may be NULL; set them up with OPAL_INIT.  Errors: invalid_argument. */
 OPAL_API opal_status_t opal_registration_statistics(opal_context_t* context, opal_cache_statistics_t* local,
-                                                    opal_cache_statistics_t* remote);
+                                                    opal_cache_statistics_t* remote) OPAL_NOEXCEPT;
 
 /* ---- Checkpoints ---------------------------------------------------------------------------------------------- */
 
 /* For a runtime that writes an image of all processes and goes on, or restarts from it.  All contexts that are
  * connected take part:
- *   1. opal_context_quiesce with the same `round`, higher than any before: messages posted later wait.  One-sided
- *      operations and large messages are not held: finish them first.
- *   2. opal_context_progress until opal_context_quiet is 1, and on until it was 1 everywhere.
- *   3. opal_context_checkpoint: registration caches are empty and refuse, GPU memory of peers is unmapped.  Regions
- * stay.
- *   4. The image.  In a process that came back from one, and only there: opal_context_restart, then opal_connect to the
+ *   1. opal_context_quiesce with the same `round`, a number higher than that of any earlier checkpoint.  Messages
+ * posted from now on wait; one-sided operations and large messages do not, so complete them first.
+ *   2. Call opal_context_progress and opal_context_quiet in turn, at every context, until it has returned 1 at all.
+ *   3. opal_context_checkpoint empties the registration caches, which refuse new entries until step 5, and unmaps
+ * peers' GPU memory.  Regions stay.
+ *   4. Write the image.  Only in a process that was restored from one: opal_context_restart, then opal_connect to the
  *      peers' new addresses.
- *   5. opal_context_resume; at any point also to give up. */
-OPAL_API opal_status_t opal_context_quiesce(opal_context_t* context, uint64_t round);
-OPAL_API int opal_context_quiet(opal_context_t* context);
+ *   5. opal_context_resume; at any step also to abandon the checkpoint. */
+OPAL_API opal_status_t opal_context_quiesce(opal_context_t* context, uint64_t round) OPAL_NOEXCEPT;
+OPAL_API int opal_context_quiet(opal_context_t* context) OPAL_NOEXCEPT;
 /* Errors: busy (not quiet, or memory that was registered through a cache is in use: try again). */
-OPAL_API opal_status_t opal_context_checkpoint(opal_context_t* context);
+OPAL_API opal_status_t opal_context_checkpoint(opal_context_t* context) OPAL_NOEXCEPT;
 /* Opens the transports anew: opal_context_address, keys and opal_fd change, opal_listen is gone; endpoints, handlers
- * and what waits stay.  Errors: busy (no opal_context_checkpoint, or inside a callback), those of opal_context_open. */
-OPAL_API opal_status_t opal_context_restart(opal_context_t* context);
-OPAL_API void opal_context_resume(opal_context_t* context);
+ * and queued messages stay.  Errors: busy (no opal_context_checkpoint, or inside a callback), those of
+ * opal_context_open. */
+OPAL_API opal_status_t opal_context_restart(opal_context_t* context) OPAL_NOEXCEPT;
+OPAL_API void opal_context_resume(opal_context_t* context) OPAL_NOEXCEPT;
 
 /* ---- Progress and waiting ------------------------------------------------------------------------------------- */
 
-/* Runs handlers and completions; returns how much happened, 0 = idle. */
+/* Runs handlers and completions; returns the number of events.  0: idle, or, with OPAL_THREAD_MULTIPLE, another thread
+ * makes progress. */
 OPAL_API size_t opal_context_progress(opal_context_t* context) OPAL_NOEXCEPT;
 /* Progresses, then sleeps until something happens or the time is over (negative: for ever); returns what
  * opal_context_progress does.  With OPAL_THREAD_MULTIPLE another thread's progress may bring what you wait for: use
  * opal_wait_until there. */
 OPAL_API size_t opal_wait(opal_context_t* context, int timeout_ms) OPAL_NOEXCEPT;
-/* Waits until condition(user) is not 0 or the time is over; returns 1 if it held, 0 if not.  The condition is looked at
- * while no handler runs, so it may read what handlers write, and is never missed. */
+/* Waits until condition(user) is not 0 or the time is over; returns 1 if it held, 0 if not.  No handler runs while the
+ * condition is evaluated, so it may read what handlers write; a change that a handler makes is never missed. */
 OPAL_API int opal_wait_until(opal_context_t* context, int (*condition)(void* user), void* user,
                              int timeout_ms) OPAL_NOEXCEPT;
-/* For an event loop of your own: when opal_arm says 1, poll opal_fd for reading; on 0 there is work. */
+/* For an event loop of your own: if opal_arm returns 1, poll opal_fd for reading; if it returns 0, there is work: call
+ * opal_context_progress. */
 OPAL_API int opal_fd(const opal_context_t* context) OPAL_NOEXCEPT;
 OPAL_API int opal_arm(opal_context_t* context) OPAL_NOEXCEPT;
 

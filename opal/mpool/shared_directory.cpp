@@ -24,15 +24,16 @@ struct Directory {
   std::mutex mutex;
   std::vector<const SharedMemoryPool*> pools;
   std::uint32_t last_number = 0;
-  std::atomic<std::size_t> count{0};
+  std::atomic<std::size_t> count{0};  // of pools; read without the mutex
 };
 
 Directory& directory() noexcept {
-  static Directory instance;  // outlives pools of static lifetime: they are made after the first use
+  static Directory instance;  // constructed within the first pool's constructor, so destroyed after every static pool
   return instance;
 }
 
-/// Whole pages of a SharedPool: what one user gives to a peer never shares a page with another user's data.
+/// A SharedPool whose blocks are whole pages, so a registration of one block shares no page with another block.  A peer
+/// that has the descriptor can map all of the pool.
 class SharedMemoryPool final : public Pool, private memory::Listener {
  public:
   explicit SharedMemoryPool(SharedPool pool);
@@ -45,25 +46,26 @@ class SharedMemoryPool final : public Pool, private memory::Listener {
   [[nodiscard]] std::size_t page_size() const noexcept override { return pool_.page_size(); }
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
-  [[nodiscard]] bool whole() const noexcept { return whole_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool intact() const noexcept { return intact_.load(std::memory_order_relaxed); }
   [[nodiscard]] const SharedPool& shared() const noexcept { return pool_; }
 
  private:
+  /// Any thread, inside munmap(): no lock, no allocation.
   void released(memory::Range range) noexcept override {
     const MutableBytes mine = pool_.bytes();
     if (range.overlaps(memory::Range::pages(reinterpret_cast<std::uintptr_t>(mine.data()), mine.size()))) {
-      whole_.store(false, std::memory_order_relaxed);
+      intact_.store(false, std::memory_order_relaxed);
     }
   }
 
   SharedPool pool_;
-  std::atomic<bool> whole_{false};  // the memory is all there
+  std::atomic<bool> intact_{false};  // no part was unmapped or replaced; else peers are not told of the pool
   std::uint32_t number_ = 0;
 };
 
 SharedMemoryPool::SharedMemoryPool(SharedPool pool) : pool_(std::move(pool)) {
-  // Without the memory to listen the blocks count as private memory.
-  whole_.store(static_cast<bool>(memory::add_listener(*this)), std::memory_order_relaxed);
+  // If no listener can be added (no memory), intact_ stays false: the blocks are treated as private memory.
+  intact_.store(static_cast<bool>(memory::add_listener(*this)), std::memory_order_relaxed);
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
   number_ = ++all.last_number;
@@ -79,7 +81,7 @@ SharedMemoryPool::~SharedMemoryPool() {
     std::erase(all.pools, this);
     all.count.store(all.pools.size(), std::memory_order_release);
   }
-  // Peers may keep the file mapped until their connection ends; its memory need not wait for that.
+  // Peers may keep the file mapped until their connection ends: free its pages now.
   (void)::fallocate(pool_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                     static_cast<off_t>(pool_.bytes().size()));
 }
@@ -95,7 +97,7 @@ Result<std::byte*> SharedMemoryPool::allocate(std::size_t size, std::size_t alig
   return block.address;
 }
 
-/// A pool that has shown that it can commit a page.
+/// Creates a pool and tests that it can commit a page; without hugetlb pages that fails here.
 Result<SharedPool> create_checked(const Config& config, bool hugetlb) {
   OPAL_TRY_ASSIGN(SharedPool pool, SharedPool::create("opal-pool", config.shared_size.bytes, {.hugetlb = hugetlb}));
   OPAL_TRY_ASSIGN(const SharedBlock probe, pool.allocate(pool.page_size()));
@@ -113,7 +115,7 @@ Result<std::unique_ptr<Pool>> open_shared_memory_pool(const Config& config, bool
               "no hugetlb page for shared memory ({}); shared hugepage pools use transparent huge pages",
               to_string(pool.error()));
     pool = create_checked(config, false);
-    if (pool) (void)::madvise(pool->bytes().data(), pool->bytes().size(), MADV_HUGEPAGE);  // small pages do, too
+    if (pool) (void)::madvise(pool->bytes().data(), pool->bytes().size(), MADV_HUGEPAGE);  // may fail: small pages
   }
   if (!pool) return pool.error();
   return std::unique_ptr<Pool>{std::make_unique<SharedMemoryPool>(std::move(*pool))};
@@ -127,11 +129,12 @@ std::uint32_t shared_pool_of(const void* base, std::size_t size) noexcept {
   for (const SharedMemoryPool* pool : all.pools) {
     const MutableBytes bytes = pool->shared().bytes();
     const auto distance = address - reinterpret_cast<std::uintptr_t>(bytes.data());
-    if (distance < bytes.size() && size <= bytes.size() - distance) return pool->whole() ? pool->number() : 0;
+    if (distance < bytes.size() && size <= bytes.size() - distance) return pool->intact() ? pool->number() : 0;
   }
   return 0;
 }
 
+// Also a pool that is not intact: registrations that were made before, of its other parts, stay valid.
 Result<SharedPoolAccess> open_shared_pool(std::uint32_t number) {
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};

@@ -24,7 +24,7 @@ Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string 
       server_(server),
       job_id_(std::move(job_id)),
       tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts.size()), radix, timeouts), *this, {}) {
-  tree_.know(hosts);
+  tree_.set_hosts(hosts);
 }
 
 void Hub::add(std::size_t host, RemoteHost& remote) { remotes_[static_cast<std::uint32_t>(host)] = &remote; }
@@ -119,7 +119,7 @@ void Hub::on_message(overlay::Id host, Kind kind, ByteSpan content) {
   RemoteHost& remote = *entry->second;
   if (remote.handle(kind, content)) return;
   switch (kind) {
-    case kKind<Modex>: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); });
+    case kKind<Modex>: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.request_id}); });
     case kKind<ModexResult>:
       return remote.with<ModexResult>(content, [&](const ModexResult& m) {
         ModexResult result = m;
@@ -133,10 +133,9 @@ void Hub::on_message(overlay::Id host, Kind kind, ByteSpan content) {
       });
     case kKind<Names>:
       return remote.with<Names>(content, [&](const Names& m) {
-        server_.names(m.request,
-                      [&remote, question = m.question](int status, const std::vector<pmix::PackedItem>& items) {
-                        remote.answer(Named{question, status, items}, Named{question, kTooLong, {}});
-                      });
+        server_.names(m.request, [&remote, id = m.request_id](int status, const std::vector<pmix::PackedItem>& items) {
+          remote.answer(NamesResult{id, status, items}, NamesResult{id, kTooLong, {}});
+        });
       });
     default: return;  // of a newer daemon, or nonsense
   }
@@ -153,7 +152,7 @@ void Hub::tell_ended() {
   const overlay::IdSet ranks = std::exchange(ended_, {});
   const overlay::IdSet all{overlay::Range{1, tree_.node().tree().count()}};
   (void)tree_.send(all, kKind<Ended>, pack(Ended{ranks}));  // two numbers a rank: never too long
-  tree_.end(ranks);
+  tree_.on_ranks_ended(ranks);
 }
 
 /// Sends an event to all hosts except `origin` and the launcher's own.
@@ -167,25 +166,26 @@ Result<void> Hub::pass_on(const pmix::PackedEvent& event, std::uint32_t origin) 
 
 /// Forwards a modex request to the host of its rank.
 void Hub::ask(const Modex& question) {
-  if (question.rank >= tree_.process_map().ranks()) return reply({question.host, question.question, kNotFound, {}, {}});
+  if (question.rank >= tree_.process_map().ranks())
+    return reply({question.host, question.request_id, kNotFound, {}, {}});
   const std::uint32_t index = tree_.process_map().host_of(question.rank);
   if (index != kOwnHost) {
-    if (tree_.node().lost().contains(index)) return reply({question.host, question.question, kOwnerLost, {}, {}});
-    forwarded_[{question.host, question.question}] = index;
+    if (tree_.node().lost().contains(index)) return reply({question.host, question.request_id, kOwnerLost, {}, {}});
+    forwarded_[{question.host, question.request_id}] = index;
     return remotes_.at(index)->send(question);
   }
   server_.modex(question.rank, [this, question](int status, const std::string& data) {
-    reply({question.host, question.question, status, data, {}});
+    reply({question.host, question.request_id, status, data, {}});
   });
 }
 
 void Hub::reply(const ModexResult& result) {
-  forwarded_.erase({result.host, result.question});
+  forwarded_.erase({result.host, result.request_id});
   if (result.host == kOwnHost) {
-    const auto waiting = own_questions_.extract(result.question);
+    const auto waiting = own_questions_.extract(result.request_id);
     if (!waiting.empty()) waiting.mapped()(result.status, result.data);
   } else if (const auto remote = remotes_.find(result.host); remote != remotes_.end()) {
-    remote->second->answer(result, {result.host, result.question, kTooLong, {}, {}});
+    remote->second->answer(result, {result.host, result.request_id, kTooLong, {}, {}});
   }
 }
 

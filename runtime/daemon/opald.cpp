@@ -193,8 +193,8 @@ void Opald::take_place(const Place& place) {
   TreeUser& user = *this;
   tree_.emplace(loop_, *oob_, tree_options(self, place.count, place.radix, timeouts_), user, std::move(above));
   uplink_.emplace(loop_, *oob_, *tree_, self);
-  tree_->on_close = [this](opal::am::Endpoint& endpoint) { uplink_->on_closed(endpoint); };
-  tree_->after_turn = [this] { leave_if_done(); };
+  tree_->on_disconnect = [this](opal::am::Endpoint& endpoint) { uplink_->on_closed(endpoint); };
+  tree_->after_service = [this] { leave_if_done(); };
   for (auto& [from, frame] : std::exchange(early_frames_, {})) tree_->on_frame(*from, std::move(frame));
   uplink_->send(Ready{});
   // Only the children of the root keep a connection to the launcher.
@@ -256,7 +256,7 @@ void Opald::handle(Kind kind, ByteSpan content) {
       }
       return;
     case kKind<Ended>:
-      if (const auto message = unpack<Ended>(content)) tree_->end(message->ranks);
+      if (const auto message = unpack<Ended>(content)) tree_->on_ranks_ended(message->ranks);
       return;
     case kKind<Credit>:
       if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);
@@ -303,7 +303,7 @@ void Opald::launch(const Launch& launch) {
     tell(launch::Trouble{kCannotServe, "the launcher sent a garbled plan of the job"});
     return;
   }
-  tree_->know(launch.hosts);
+  tree_->set_hosts(launch.hosts);
   const std::vector<std::uint32_t>& ranks = launch.hosts[bootstrap_.host].ranks;
   if (const auto started = start(launch, ranks); !started) {
     refuse_all(ranks, kCannotServe, opal::to_string(started.error()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/uplink.hpp — a daemon's PMIx server and the other hosts: fences meet in the tree of daemons, every
-// question goes to the launcher, whose answers come back by their number; those for data straight to their daemon, once
-// an answer has told where it is.  Threads: the loop's thread.
+// runtime/daemon/uplink.hpp — sends the requests of a daemon's PMIx server to other hosts.  Fences go through the tree
+// of daemons.  Requests go to the launcher; modex requests go directly to the owner's daemon once a result has brought
+// its address.  A result has the number of its request.  Threads: the loop's thread.
 #pragma once
 #include <map>
 #include <memory>
@@ -17,7 +17,7 @@ class Uplink final : public pmix::Cluster {
  public:
   Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host);
 
-  /// False when it is longer than the tree takes: it is dropped, which the log says.
+  /// Sends to the launcher.  False: longer than the tree takes; it is logged and dropped.
   template <class M>
   bool send(const M& message) {
     const auto sent = tree_.send({}, kKind<M>, pack(message));
@@ -25,12 +25,13 @@ class Uplink final : public pmix::Cluster {
     return sent.has_value();
   }
 
-  /// An answer, or a question about a rank of this host; false when it is neither.
+  /// A message of the tree: a modex request or result, an event, a name result.  False: any other kind.
   bool handle(Kind kind, ByteSpan content, pmix::Server& server);
-  /// The same for what has come straight from another daemon.
+  /// A modex request or result on a direct connection.  Without a server, a request gets PMIX_ERR_NOT_FOUND.
   void handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix::Server* server);
+  /// An endpoint is closed: its open requests are sent again, through the launcher.
   void on_closed(const opal::am::Endpoint& endpoint);
-  /// What was asked of that host straight is answered.
+  /// Ends the direct requests to that host with PMIX_ERR_LOST_CONNECTION; the launcher ends the others.
   void on_lost(std::uint32_t host);
   void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override {
@@ -43,21 +44,22 @@ class Uplink final : public pmix::Cluster {
   void names(const pmix::NameRequest& request, Items answer) override;
 
  private:
-  struct Question {
+  struct Request {
     unsigned rank;
     Data answer;
-    bool straight;  // not by the launcher
+    bool direct;  // sent on a direct link, not through the launcher
   };
-  void take(const ModexResult& result);
+  /// Ends the open request with that number; a result without one is ignored.
+  void on_result(const ModexResult& result);
 
   oob::Daemon& oob_;
   TreeMember& tree_;
   DirectLinks links_;
   const std::uint32_t own_host_;
-  std::uint64_t questions_ = 0;
-  std::map<std::uint64_t, Question> modexes_;
-  /// The daemons that have asked directly, each with how many questions wait for an answer of ours.
-  std::map<const opal::am::Endpoint*, std::shared_ptr<std::size_t>> guests_;
+  std::uint64_t last_request_id_ = 0;
+  std::map<std::uint64_t, Request> modex_requests_;
+  /// Daemons with open requests on a direct connection, each with their number.
+  std::map<const opal::am::Endpoint*, std::shared_ptr<std::size_t>> requesters_;
   std::map<std::uint64_t, Items> name_requests_;
 };
 

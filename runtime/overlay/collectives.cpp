@@ -6,13 +6,13 @@
 namespace runtime::overlay {
 namespace {
 
-constexpr std::size_t kLargestForget = 64U << 10;  // bytes of keys in one message
+constexpr std::size_t kLargestForget = 64U << 10;  // bytes of keys in one Forget; the first key is exempt
 
 }  // namespace
 
 Collectives::Operation* Collectives::add(const Contribution& contribution) {
   const auto ended = ended_.find(contribution.name.key);
-  if (ended != ended_.end() && contribution.name.use <= ended->second.use) return nullptr;
+  if (ended != ended_.end() && contribution.name.sequence <= ended->second.sequence) return nullptr;
   const auto [entry, is_new] = operations_.try_emplace(contribution.name);
   Operation& operation = entry->second;
   if (is_new) operation.participants = contribution.participants;
@@ -22,6 +22,7 @@ Collectives::Operation* Collectives::add(const Contribution& contribution) {
   operation.covered.add(fresh);
   if (operation.status == 0) operation.status = contribution.status;
   for (const auto& [member, data] : contribution.parts) {
+    // Packed, a part also has its member and its length, 8 bytes each.
     if (operation.parts.emplace(member, data).second) operation.bytes += data.size() + 2 * sizeof(std::uint64_t);
   }
   operation.too_large |= contribution.too_large || operation.bytes > kLargestContent;
@@ -36,7 +37,7 @@ Collectives::Operation* Collectives::find(const OperationName& name) {
 
 void Collectives::end(const OperationName& name) {
   Ended& last = ended_[name.key];
-  last = {std::max(last.use, name.use), ++ends_};
+  last = {std::max(last.sequence, name.sequence), ++ends_};
   operations_.erase(name);
 }
 
@@ -49,42 +50,44 @@ Forget Collectives::unused(std::size_t keep) const {
     if (open == operations_.end() || open->first.key != key) idle.emplace_back(last.order, &key);
   }
   std::sort(idle.begin(), idle.end());
+  // Down to keep / 2, so that the next Forget is not due at once.
   idle.resize(std::min(idle.size(), ended_.size() - keep / 2));
   std::size_t bytes = 0;
   for (const auto& [order, key] : idle) {
     bytes += key->size();
     if (!forget.names.empty() && bytes > kLargestForget) break;
-    forget.names.push_back({*key, ended_.at(*key).use});
+    forget.names.push_back({*key, ended_.at(*key).sequence});
   }
   return forget;
 }
 
 void Collectives::forget(const OperationName& last) {
   ended_.erase(last.key);
-  if (const auto own = uses_.find(last.key); own != uses_.end()) {
-    own->second -= std::min(own->second, last.use);
-    if (own->second == 0) uses_.erase(own);
+  if (const auto own = last_sequence_.find(last.key); own != last_sequence_.end()) {
+    // Smaller than last.sequence when operations ended without this member.
+    own->second -= std::min(own->second, last.sequence);
+    if (own->second == 0) last_sequence_.erase(own);
   }
-  // Ascending: a new name is free when its turn comes.
+  // In ascending order: an entry with the new name has been removed or renamed before.
   for (auto entry = operations_.lower_bound({last.key, 0});
        entry != operations_.end() && entry->first.key == last.key;) {
     auto node = operations_.extract(entry++);
-    if (node.key().use <= last.use) continue;
-    node.key().use -= last.use;
+    if (node.key().sequence <= last.sequence) continue;
+    node.key().sequence -= last.sequence;
     operations_.insert(std::move(node));
   }
 }
 
 bool Collectives::is_next(const OperationName& name) const {
   const auto last = ended_.find(name.key);
-  return name.use == (last == ended_.end() ? 0 : last->second.use) + 1;
+  return name.sequence == (last == ended_.end() ? 0 : last->second.sequence) + 1;
 }
 
-bool Collectives::complete(const Operation& operation, const IdSet& mine, const IdSet& gone) {
-  for (const Range& range : mine.ranges()) {
+bool Collectives::complete(const Operation& operation, const IdSet& responsibility, const IdSet& lost_or_absent) {
+  for (const Range& range : responsibility.ranges()) {
     IdSet missing = operation.participants.within(range);
     missing.remove(operation.covered);
-    missing.remove(gone);
+    missing.remove(lost_or_absent);
     if (!missing.empty()) return false;
   }
   return true;
@@ -92,13 +95,12 @@ bool Collectives::complete(const Operation& operation, const IdSet& mine, const 
 
 Contribution Collectives::to_contribution(const OperationName& name, Operation& operation) {
   operation.sent = operation.covered;
-  return {name,
-          0,
-          operation.participants,
-          operation.covered,
-          operation.status,
-          operation.too_large,
-          {operation.parts.begin(), operation.parts.end()}};
+  return {.name = name,
+          .participants = operation.participants,
+          .covered = operation.covered,
+          .status = operation.status,
+          .too_large = operation.too_large,
+          .parts = {operation.parts.begin(), operation.parts.end()}};
 }
 
 void Collectives::reset_sent() {

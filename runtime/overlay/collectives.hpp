@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/overlay/collectives.hpp — fence and allgather of one member of the tree: parts are merged on the way
-// up and travel as a state, not as messages in a stream: a second copy, by the same parent or another, changes nothing.
-// A part says whose arrival it covers.  Threads: as its Node.
+// runtime/overlay/collectives.hpp — fence and allgather of one member of the tree: parts are merged on the way up and
+// are sent as the whole state so far: a second copy, through the same parent or another, changes nothing.
+// A contribution says whose arrival it covers.  Threads: as its Node.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -20,32 +20,33 @@ class Collectives {
     IdSet covered;
     std::int64_t status = 0;
     bool too_large = false;
-    std::size_t bytes = 0;  ///< of the parts
+    std::size_t bytes = 0;  ///< of the packed parts
     std::map<Id, std::string> parts;
     IdSet sent;  ///< what the last contribution to the parent covered
   };
 
-  /// The next use of `key` by this member.
-  OperationName next(const std::string& key) { return {key, ++uses_[key]}; }
+  /// The next operation of this member with `key`.
+  OperationName next(const std::string& key) { return {key, ++last_sequence_[key]}; }
   /// Merges; null when nothing new was in it, or it has ended already.
   Operation* add(const Contribution& contribution);
   [[nodiscard]] Operation* find(const OperationName& name);
   /// Nothing of that operation, or an earlier one with its key, is taken any more.
   void end(const OperationName& name);
-  /// At the root: keys of which nothing is open, the longest unused first, so many that at most half of `keep` remain;
-  /// none as long as there are no more than `keep`.
+  /// At the root, with more than `keep` ended keys: keys without an open operation, the least recently ended first,
+  /// until `keep` / 2 remain, none is left or the message is full.  Else nothing.
   [[nodiscard]] Forget unused(std::size_t keep) const;
-  /// Counts the uses of its key anew from the one after it, which has ended.
+  /// Removes the state of `last` and earlier operations with its key; the operation after `last` becomes number 1.
   void forget(const OperationName& last);
-  /// True when all earlier uses of its key have ended.
+  /// True when all earlier operations with its key have ended.
   [[nodiscard]] bool is_next(const OperationName& name) const;
-  /// Forgets what is known of it.
+  /// Removes its state; it does not count as ended.
   void drop(const OperationName& name) { operations_.erase(name); }
-  /// No participant within `mine` is missing: each is covered, or one of those that are `gone`.
-  [[nodiscard]] static bool complete(const Operation& operation, const IdSet& mine, const IdSet& gone);
-  /// The contribution for the parent; it counts as sent.
+  /// Every participant within `responsibility` is covered or in `lost_or_absent`.
+  [[nodiscard]] static bool complete(const Operation& operation, const IdSet& responsibility,
+                                     const IdSet& lost_or_absent);
+  /// The contribution for the parent; marks it as sent.  The caller sets down_received.
   [[nodiscard]] static Contribution to_contribution(const OperationName& name, Operation& operation);
-  /// A new parent knows nothing.
+  /// After attaching to a parent: all contributions are due again.
   void reset_sent();
   [[nodiscard]] std::vector<OperationName> names() const;
 
@@ -53,10 +54,10 @@ class Collectives {
   friend struct NodeProbe;  // of the tests
   std::map<OperationName, Operation> operations_;
   struct Ended {
-    std::uint64_t use = 0;    // the last one of its key
-    std::uint64_t order = 0;  // among all that have ended here
+    std::uint64_t sequence = 0;  // the last one of its key
+    std::uint64_t order = 0;     // among all that have ended here
   };
-  std::map<std::string, std::uint64_t> uses_;  // own
+  std::map<std::string, std::uint64_t> last_sequence_;  // by key: the number of this member's last operation
   std::map<std::string, Ended> ended_;
   std::uint64_t ends_ = 0;
 };

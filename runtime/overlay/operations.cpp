@@ -30,8 +30,8 @@ bool Node::rename(Contribution& contribution) const {
     if (number <= contribution.down_received) continue;
     for (const OperationName& last : forget.names) {
       if (last.key != contribution.name.key) continue;
-      if (contribution.name.use <= last.use) return false;
-      contribution.name.use -= last.use;
+      if (contribution.name.sequence <= last.sequence) return false;
+      contribution.name.sequence -= last.sequence;
     }
   }
   return true;
@@ -97,7 +97,7 @@ void Node::release(const OperationName& name) {
   others.remove(Range{0, 1});
   send_down_now(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
   if (operation.participants.contains(0)) client_.on_release(message);
-  look_at({name.key, name.use + 1});
+  look_at({name.key, name.sequence + 1});
   const Forget unused = collectives_.unused(options_.keys);
   if (unused.names.empty()) return;
   send_down_now(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(InternalTopic::forget), pack(unused));

@@ -111,11 +111,11 @@ struct Report {
   Loss why = Loss::declared;  ///< of report_lost
 };
 
-/// Identifies a collective operation: the use-th operation with this key among the same participants, from 1.  After a
+/// Identifies a collective operation: number `sequence`, from 1, of those with this key and participants.  After a
 /// Forget of the key the count starts at 1 again.
 struct OperationName {
   std::string key;
-  std::uint64_t use = 0;
+  std::uint64_t sequence = 0;
   friend auto operator<=>(const OperationName&, const OperationName&) = default;
 };
 

@@ -27,7 +27,8 @@ struct FreeBitmap {
 /// "0,1,5".
 std::string list_of(const std::vector<std::uint32_t>& ranks) { return fmt::format("{}", fmt::join(ranks, ",")); }
 
-/// PMIx's words for where a rank runs ("SK0:L30:CR1"); empty when it may run anywhere.
+/// The PMIX_LOCALITY_STRING of a rank bound to `cpus`, such as "SK0:L30:CR1"; empty if it is not bound, or if libpmix
+/// has none.
 std::string locality_of(const std::vector<std::uint32_t>& cpus) {
   if (cpus.empty()) return {};
   const std::unique_ptr<hwloc_bitmap_s, FreeBitmap> bitmap{hwloc_bitmap_alloc()};
@@ -39,7 +40,8 @@ std::string locality_of(const std::vector<std::uint32_t>& cpus) {
   return Text{raw}.get();
 }
 
-/// libpmix 4.2.2 keeps the letters that a name begins with in 50 bytes without looking, and numbers in 32 bits.
+/// Whether PMIx_generate_regex can take the name: libpmix 4.2.2 copies its leading letters into 50 bytes without a
+/// bounds check, and converts numbers to int.
 bool is_safe_in_regex(const std::string& name) {
   constexpr std::ptrdiff_t kMostLetters = 49;
   constexpr std::ptrdiff_t kMostDigits = 9;
@@ -55,6 +57,7 @@ bool is_safe_in_regex(const std::string& name) {
   return true;
 }
 
+/// PMIX_NODE_MAP and PMIX_PROC_MAP; a map that libpmix cannot generate is left out.
 void add_maps(InfoList& infos, const std::vector<const HostRanks*>& hosts) {
   std::string names;
   std::string ranks;
@@ -64,7 +67,7 @@ void add_maps(InfoList& infos, const std::vector<const HostRanks*>& hosts) {
   }
   char* raw = nullptr;
   if (!std::all_of(hosts.begin(), hosts.end(), [](const HostRanks* host) { return is_safe_in_regex(host->name); })) {
-    infos.add_regex(PMIX_NODE_MAP, fmt::format("pmix[{}]", names).c_str());  // the same language, without ranges
+    infos.add_regex(PMIX_NODE_MAP, fmt::format("pmix[{}]", names).c_str());  // its format, names in full
   } else if (PMIx_generate_regex(names.c_str(), &raw) == PMIX_SUCCESS)
     infos.add_regex(PMIX_NODE_MAP, Text{raw}.get());
   raw = nullptr;
@@ -82,17 +85,18 @@ void add_host(InfoList& infos, const HostRanks& host, std::uint32_t number) {
   infos.add_list(PMIX_NODE_INFO_ARRAY, node);
 }
 
-/// `cpus` is null for ranks of other hosts.
+/// `number`: PMIX_NODEID of the host; `place`: index in host.ranks, which is the local rank; `cpus`: null for ranks of
+/// other hosts, whose locality is not known here.
 void add_rank(InfoList& infos, const HostRanks& host, std::uint32_t number, std::size_t place,
               const std::vector<std::uint32_t>* cpus) {
   const std::uint32_t rank = host.ranks[place];
   InfoList proc;
-  proc.add_rank(PMIX_RANK, rank);  // must be first
+  proc.add_rank(PMIX_RANK, rank);  // libpmix takes the rank from the first entry
   proc.add_rank(PMIX_GLOBAL_RANK, rank);
   proc.add_rank(PMIX_APP_RANK, rank);
   proc.add(PMIX_APPNUM, 0U);
   proc.add(PMIX_LOCAL_RANK, static_cast<std::uint16_t>(place));
-  proc.add(PMIX_NODE_RANK, static_cast<std::uint16_t>(place));
+  proc.add(PMIX_NODE_RANK, static_cast<std::uint16_t>(place));  // one job: the same as the local rank
   proc.add(PMIX_NODEID, number);
   proc.add(PMIX_HOSTNAME, host.name);
   const std::string locality = cpus == nullptr ? std::string{} : locality_of(*cpus);
@@ -109,7 +113,7 @@ std::uint32_t node_id(const JobDescription& job, std::size_t host) {
 }
 
 InfoList job_infos(const JobDescription& job) {
-  std::vector<const HostRanks*> used;  // a launcher's own host may have no ranks
+  std::vector<const HostRanks*> used;  // hosts with ranks; hosts[0], the launcher's, may have none
   for (const HostRanks& host : job.hosts) {
     if (!host.ranks.empty()) used.push_back(&host);
   }
@@ -129,6 +133,7 @@ InfoList job_infos(const JobDescription& job) {
   app.add(PMIX_WDIR, job.working_directory);
   infos.add_list(PMIX_APP_INFO_ARRAY, app);
 
+  // `number` is the node_id() of the host.
   for (std::uint32_t number = 0; number < used.size(); ++number) add_host(infos, *used[number], number);
   for (std::uint32_t number = 0; number < used.size(); ++number) {
     const HostRanks& host = *used[number];

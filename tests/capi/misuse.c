@@ -34,6 +34,12 @@ static opal_status_t open_self(struct self* self, void* memory, uint64_t size) {
 #define REFUSED(call, word)                   \
   CHECK((call) == OPAL_ERR_INVALID_ARGUMENT); \
   CHECK(strstr(opal_last_error(), word) != NULL)
+/* The same of a post with the completion `end`, which has ended with that error. */
+#define POST_REFUSED(call, word) \
+  end.status = OPAL_OK;          \
+  end.finished = 0;              \
+  REFUSED(call, word);           \
+  CHECK(end.status == OPAL_ERR_INVALID_ARGUMENT && end.finished == 1)
 
 const char* capi_missing(void) {
   static uint64_t memory[8];
@@ -79,22 +85,22 @@ const char* capi_missing(void) {
   REFUSED(opal_unpack_key(NULL, bytes, size, &key), "opal_unpack_key");
   REFUSED(opal_unpack_key(self.peer, NULL, size, &key), "opal_unpack_key");
   REFUSED(opal_unpack_key(self.peer, bytes, size, NULL), "opal_unpack_key");
-  REFUSED(opal_put(NULL, memory, where, &self.key, 8, &end), "opal_put");
-  REFUSED(opal_put(self.peer, NULL, where, &self.key, 8, &end), "opal_put");
-  REFUSED(opal_put(self.peer, memory, where, NULL, 8, &end), "opal_put");
+  POST_REFUSED(opal_put(NULL, memory, where, &self.key, 8, &end), "opal_put");
+  POST_REFUSED(opal_put(self.peer, NULL, where, &self.key, 8, &end), "opal_put");
+  POST_REFUSED(opal_put(self.peer, memory, where, NULL, 8, &end), "opal_put");
   REFUSED(opal_put(self.peer, memory, where, &self.key, 8, NULL), "completion");
-  REFUSED(opal_get(NULL, memory, where, &self.key, 8, &end), "opal_get");
-  REFUSED(opal_get(self.peer, NULL, where, &self.key, 8, &end), "opal_get");
-  REFUSED(opal_get(self.peer, memory, where, NULL, 8, &end), "opal_get");
-  REFUSED(opal_atomic(NULL, OPAL_ADD, OPAL_U64, where, &self.key, 1, 0, NULL, &end), "opal_atomic");
-  REFUSED(opal_atomic(self.peer, OPAL_ADD, OPAL_U64, where, NULL, 1, 0, NULL, &end), "opal_atomic");
-  REFUSED(opal_put_or_queue(NULL, memory, where, &self.key, 8, &end), "opal_put");
-  REFUSED(opal_get_or_queue(self.peer, memory, where, NULL, 8, &end), "opal_get");
-  REFUSED(opal_atomic_or_queue(NULL, OPAL_ADD, OPAL_U64, where, &self.key, 1, 0, NULL, &end), "opal_atomic");
-  REFUSED(opal_put_notify(self.peer, memory, where, &self.key, 8, 1, NULL, 0, &end), "opal_put_notify");
-  REFUSED(opal_put_notify(self.peer, memory, where, &self.key, 8, OPAL_TAG_USER_FIRST, NULL, 1, &end), "header");
-  REFUSED(opal_send_any(self.peer, 1, NULL, 0, memory, 8, &end), "opal_send_any");
-  REFUSED(opal_send_any(self.peer, OPAL_TAG_USER_FIRST, NULL, 0, NULL, 8, &end), "opal_send_any");
+  POST_REFUSED(opal_get(NULL, memory, where, &self.key, 8, &end), "opal_get");
+  POST_REFUSED(opal_get(self.peer, NULL, where, &self.key, 8, &end), "opal_get");
+  POST_REFUSED(opal_get(self.peer, memory, where, NULL, 8, &end), "opal_get");
+  POST_REFUSED(opal_atomic(NULL, OPAL_ADD, OPAL_U64, where, &self.key, 1, 0, NULL, &end), "opal_atomic");
+  POST_REFUSED(opal_atomic(self.peer, OPAL_ADD, OPAL_U64, where, NULL, 1, 0, NULL, &end), "opal_atomic");
+  POST_REFUSED(opal_put_or_queue(NULL, memory, where, &self.key, 8, &end), "opal_put");
+  POST_REFUSED(opal_get_or_queue(self.peer, memory, where, NULL, 8, &end), "opal_get");
+  POST_REFUSED(opal_atomic_or_queue(NULL, OPAL_ADD, OPAL_U64, where, &self.key, 1, 0, NULL, &end), "opal_atomic");
+  POST_REFUSED(opal_put_notify(self.peer, memory, where, &self.key, 8, 1, NULL, 0, &end), "opal_put_notify");
+  POST_REFUSED(opal_put_notify(self.peer, memory, where, &self.key, 8, OPAL_TAG_USER_FIRST, NULL, 1, &end), "header");
+  POST_REFUSED(opal_send_any(self.peer, 1, NULL, 0, memory, 8, &end), "opal_send_any");
+  POST_REFUSED(opal_send_any(self.peer, OPAL_TAG_USER_FIRST, NULL, 0, NULL, 8, &end), "opal_send_any");
   REFUSED(opal_send_any(self.peer, OPAL_TAG_USER_FIRST, NULL, 0, memory, 8, NULL), "completion");
   REFUSED(opal_send_iov(self.peer, OPAL_TAG_USER_FIRST, NULL, 1), "opal_send_iov");
   REFUSED(opal_send_iov(self.peer, OPAL_TAG_USER_FIRST, &(opal_iov_t){NULL, 1}, 1), "opal_send_iov");
@@ -107,9 +113,9 @@ const char* capi_missing(void) {
   REFUSED(opal_counter_wait(NULL, 1, 0), "opal_counter_wait");
   REFUSED(opal_queue_create(self.context, 0, &queue), "opal_queue_create");
   REFUSED(opal_queue_settle(NULL, &end, OPAL_DONE), "opal_queue_settle");
-  REFUSED(opal_flush(NULL, &end), "opal_flush");
+  POST_REFUSED(opal_flush(NULL, &end), "opal_flush");
   REFUSED(opal_flush(self.peer, NULL), "completion");
-  REFUSED(opal_flush_all(NULL, &end), "opal_flush_all");
+  POST_REFUSED(opal_flush_all(NULL, &end), "opal_flush_all");
 
   /* Functions without a status do nothing. */
   opal_context_address(NULL, &bytes, &size);
@@ -155,8 +161,8 @@ const char* capi_wrong(void) {
   CHECK(strlen(opal_last_error()) != 0);
   REFUSED(opal_register(self.context, memory, 8, 8, &region), "rights");
   CHECK(opal_register(self.context, memory, UINT64_MAX, OPAL_REMOTE_ALL, &region) == OPAL_ERR_INVALID_ARGUMENT);
-  REFUSED(opal_atomic(self.peer, 8, OPAL_U64, where, &self.key, 1, 0, NULL, &end), "OPAL_COMPARE_SWAP");
-  REFUSED(opal_atomic(self.peer, OPAL_ADD, -1, where, &self.key, 1, 0, NULL, &end), "OPAL_I32");
+  POST_REFUSED(opal_atomic(self.peer, 8, OPAL_U64, where, &self.key, 1, 0, NULL, &end), "OPAL_COMPARE_SWAP");
+  POST_REFUSED(opal_atomic(self.peer, OPAL_ADD, -1, where, &self.key, 1, 0, NULL, &end), "OPAL_I32");
   CHECK(opal_unpack_key(self.peer, "garbage", 7, &key) == OPAL_ERR_PROTOCOL);
   CHECK(opal_connect(self.context, "garbage", 7, &peer) == OPAL_ERR_PROTOCOL);
   CHECK(opal_connect(self.context, "garbage", 0, &peer) == OPAL_ERR_PROTOCOL);

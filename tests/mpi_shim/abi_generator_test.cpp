@@ -88,6 +88,9 @@ TEST(AbiGenerator, NamesTheLineItCannotRead) {
   EXPECT_THAT(complaint("[g]\n1 int Send(int)\n"), HasSubstr("parameter without a name"));
   EXPECT_THAT(complaint("1 int Send(int count)\n"), HasSubstr("before the first"));
   EXPECT_THAT(complaint("[g]\n1/2 int Send(int count)\n"), HasSubstr("tier"));
+  EXPECT_THAT(complaint("[g]\n1 int Send(void *buf)\n"), HasSubstr("with the type"));
+  EXPECT_THAT(complaint("[g]\n[unclosed\n"), HasSubstr("functions.def:2: expected [group]"));
+  EXPECT_THAT(complaint("[g] text\n"), HasSubstr("expected [group]"));
   EXPECT_THAT(complaint("[g]\n1 int Send(int a)\n1 int Send(int b)\n"), HasSubstr("twice"));
 }
 

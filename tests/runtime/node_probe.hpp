@@ -16,7 +16,7 @@ struct NodeProbe {
     return bytes;
   }
   static std::size_t remembered_keys(const Node& node) noexcept {
-    return std::max(node.collectives_.uses_.size(), node.collectives_.ended_.size());
+    return std::max(node.collectives_.last_sequence_.size(), node.collectives_.ended_.size());
   }
   static std::size_t open_operations(const Node& node) noexcept { return node.collectives_.operations_.size(); }
 };

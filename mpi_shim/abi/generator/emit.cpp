@@ -8,7 +8,6 @@
 namespace opal::mpi::abi {
 namespace {
 
-constexpr int kTiers = 5;
 constexpr std::array<std::string_view, kTiers> kTierNames = {"first programs", "ordinary applications",
                                                              "one-sided, derived types", "the rest of the standard",
                                                              "large counts, MPI_T, files, Fortran"};

@@ -20,7 +20,7 @@ struct Word {
 };
 constexpr std::array<Word, 3> kWords = {
     {{"Count", "int", "MPI_Count"}, {"Displ", "int", "MPI_Aint"}, {"Bytes", "MPI_Aint", "MPI_Count"}}};
-constexpr int kTierOfLargeCounts = 5;
+constexpr int kTierOfLargeCounts = kTiers;
 
 std::string trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -36,7 +36,7 @@ bool is_identifier(std::string_view text) {
 }
 
 Parameter parse_parameter(const std::string& text) {
-  if (text == "...") return {text, "", ""};
+  if (text == "...") return {.type = text, .name = {}, .array = {}};  // variable arguments have no name
   Parameter parameter;
   const std::string declarator = text.substr(0, text.find('['));
   parameter.array = text.substr(declarator.size());
@@ -44,7 +44,8 @@ Parameter parse_parameter(const std::string& text) {
   if (space == std::string::npos) throw std::runtime_error("parameter without a name: '" + text + "'");
   parameter.type = trimmed(declarator.substr(0, space));
   parameter.name = declarator.substr(space + 1);
-  if (!is_identifier(parameter.name)) throw std::runtime_error("bad parameter: '" + text + "'");
+  if (!is_identifier(parameter.name))
+    throw std::runtime_error("expected <type> <name>, '*' written with the type: '" + text + "'");
   return parameter;
 }
 
@@ -77,16 +78,17 @@ void add_both(Function function, std::vector<Function>& functions) {
 /// The functions that one line stands for.
 std::vector<Function> parse_functions(const std::string& line) {
   const auto open = line.find('(');
-  if (open == std::string::npos || line.back() != ')') throw std::runtime_error("expected <tier> <type> <name>(...)");
+  if (open == std::string::npos || line.back() != ')')
+    throw std::runtime_error("expected <tier> <type, one word> <name>(...)");
   std::istringstream head(line.substr(0, open));
   Function function;
   std::string tiers;
   std::string rest;
-  const auto is_tier = [](char c) { return c >= '1' && c <= '5'; };
+  const auto is_tier = [](char c) { return c >= '1' && c <= '0' + kTiers; };
   if (!(head >> tiers >> function.result >> function.name) || (head >> rest) || !is_identifier(function.name) ||
       (tiers.size() != 1 && (tiers.size() != 5 || tiers[1] != '/' || tiers[3] != '/')) || !is_tier(tiers.front()) ||
       !is_tier(tiers[tiers.size() / 2]) || !is_tier(tiers.back())) {
-    throw std::runtime_error("expected <tier 1..5, or three of them> <type> <name>(...)");
+    throw std::runtime_error("expected <tier 1..5, or three of them> <type, one word> <name>(...)");
   }
   const std::string list = line.substr(open + 1, line.size() - open - 2);
   std::istringstream parameters(list == "void" ? "" : list);
@@ -123,7 +125,8 @@ Table parse_table(std::istream& in) {
     try {
       if (line.empty() || line.front() == '#') continue;
       if (line.front() == '[') {
-        table.push_back({line.substr(1, line.find(']') - 1), {}});
+        if (line.find(']') != line.size() - 1) throw std::runtime_error("expected [group]");
+        table.push_back({line.substr(1, line.size() - 2), {}});
         continue;
       }
       if (table.empty()) throw std::runtime_error("a function before the first [group]");
@@ -140,7 +143,7 @@ Table parse_table(std::istream& in) {
 }
 
 void mark_implemented(Table& table, std::istream& symbols) {
-  std::map<std::string, char> kinds;  // symbol name -> nm's letter
+  std::map<std::string, char> kinds;  // symbol name -> nm's type letter: T global, W weak
   for (std::string line; std::getline(symbols, line);) {
     std::istringstream fields(line);
     std::string name;

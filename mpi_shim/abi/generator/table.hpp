@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/abi/generator/table.hpp — functions.def as data, and which of its functions the library implements.
-// Part of a program that runs while building; errors are exceptions that name the file and the line.
+// Part of a program that runs while building; errors are exceptions, those of parse_table name the line.
 // Threads: values, no shared state.
 #pragma once
 #include <istream>
@@ -9,6 +9,8 @@
 
 namespace opal::mpi::abi {
 
+inline constexpr int kTiers = 5;
+
 /// One parameter, split so that it can be written with or without its name: `const int recvcounts[]`.
 struct Parameter {
   std::string type;   ///< "const int"; "..." for variable arguments
@@ -16,9 +18,9 @@ struct Parameter {
   std::string array;  ///< "[]", "[][3]" or empty
 };
 
-/// One function, as a line of the table has it or as a form of that.
+/// One function of the table.  A line can stand for several: nonblocking, persistent and large-count forms.
 struct Function {
-  int tier = 0;
+  int tier = 0;        ///< 1 to kTiers, the order of implementation: functions.def
   std::string result;  ///< return type
   std::string name;    ///< without MPI_
   std::vector<Parameter> parameters;
@@ -37,8 +39,8 @@ using Table = std::vector<Group>;
 /// name given twice and for a function outside of a group.
 Table parse_table(std::istream& in);
 
-/// Marks what is implemented from `nm -P` of the library's objects.  Throws std::runtime_error for a name that is not
-/// in the table and for a PMPI_ function that is not strong or whose MPI_ alias is missing or not weak.
+/// Marks what is implemented from `nm -P -g --defined-only` of the library's objects.  Throws std::runtime_error for a
+/// name that is not in the table, and for a function unless PMPI_ is strong and MPI_ is weak.
 void mark_implemented(Table& table, std::istream& symbols);
 
 }  // namespace opal::mpi::abi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of processes.
+// MPI_Group_*.  Call raises the first failed check on the default error handler and keeps its error code.
 #include <string>
 
 #include "mpi_shim/abi/forward.hpp"
@@ -8,12 +8,14 @@
 namespace mpi_shim::api {
 namespace {
 
-int hand_out(Call& call, std::vector<int> processes, MPI_Group* newgroup) {
+/// Makes a group, stores its handle (MPI_GROUP_EMPTY if there is no process) and returns what the MPI function returns.
+/// `processes`: their ranks in the job, in the order of the group's ranks.
+int store_new_group(Call& call, std::vector<int> processes, MPI_Group* newgroup) {
   *newgroup = new_handle(std::make_shared<const comm::Group>(std::move(processes), call.process().job().rank()));
-  return *newgroup == MPI_GROUP_NULL ? call.finish(MPI_ERR_NO_MEM) : MPI_SUCCESS;
+  return *newgroup == MPI_GROUP_NULL ? call.fail_class(MPI_ERR_NO_MEM) : MPI_SUCCESS;
 }
 
-/// Two groups to a third.
+/// Stores in *newgroup the group that `operation` makes of group1 and group2.
 int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group* newgroup,
             std::vector<int> (*operation)(const comm::Group&, const comm::Group&)) {
   Call call{function};
@@ -21,7 +23,7 @@ int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group*
   const auto second = call.group(group2, "group2");
   call.pointer(newgroup, "newgroup");
   if (call.failed()) return call.error();
-  return hand_out(call, operation(*first, *second), newgroup);
+  return store_new_group(call, operation(*first, *second), newgroup);
 }
 
 enum class Choice { include, exclude };
@@ -42,16 +44,17 @@ int choose(Call& call, const comm::Group& group, const std::vector<int>& ranks, 
   for (int rank = 0; choice == Choice::exclude && rank < group.size(); ++rank) {
     if (!named[static_cast<std::size_t>(rank)]) processes.push_back(group.process(rank));
   }
-  return hand_out(call, std::move(processes), newgroup);
+  return store_new_group(call, std::move(processes), newgroup);
 }
 
 int choose_list(const char* function, MPI_Group handle, int n, const int ranks[], MPI_Group* newgroup, Choice choice) {
   Call call{function};
   const auto group = call.group(handle);
   call.pointer(newgroup, "newgroup");
-  if (n < 0) call.fail_count(n);
+  if (n < 0) call.fail_count(n, "n");
   if (n > 0) call.pointer(ranks, "ranks");
-  if (!call.failed() && n > group->size()) {  // then one is named twice, and the array may well be shorter
+  // Some rank would occur twice.  Refused before `ranks` is read: the array may have fewer than n elements.
+  if (!call.failed() && n > group->size()) {
     call.fail(MPI_ERR_RANK, "argument n is " + std::to_string(n) + ", but the group has only " +
                                 std::to_string(group->size()) + " processes");
   }
@@ -63,7 +66,7 @@ int choose_ranges(const char* function, MPI_Group handle, int n, int ranges[][3]
   Call call{function};
   const auto group = call.group(handle);
   call.pointer(newgroup, "newgroup");
-  if (n < 0) call.fail_count(n);
+  if (n < 0) call.fail_count(n, "n");
   if (n > 0) call.pointer(ranges, "ranges");
   std::vector<int> ranks;
   for (int i = 0; i < n && !call.failed(); ++i) {
@@ -103,6 +106,7 @@ OPAL_MPI_FUNCTION(int, Group_free, (MPI_Group * group)) {
   Call call{"MPI_Group_free"};
   call.group(call.at(group, "group"));
   if (call.failed()) return call.error();
+  // MPI_GROUP_EMPTY is valid but has no object.  Communicators keep the group itself; only the handle ends.
   if (auto* object = handle::find<GroupObject>(*group)) object->retire();
   *group = MPI_GROUP_NULL;
   return MPI_SUCCESS;
@@ -120,7 +124,7 @@ OPAL_MPI_FUNCTION(int, Group_translate_ranks,
   Call call{"MPI_Group_translate_ranks"};
   const auto from = call.group(group1, "group1");
   const auto to = call.group(group2, "group2");
-  if (n < 0) call.fail_count(n);
+  if (n < 0) call.fail_count(n, "n");
   if (n > 0) call.pointer(ranks1, "ranks1");
   if (n > 0) call.pointer(ranks2, "ranks2");
   for (int i = 0; i < n && !call.failed(); ++i) {
@@ -135,9 +139,10 @@ OPAL_MPI_FUNCTION(int, Group_translate_ranks,
   return call.error();
 }
 
-OPAL_MPI_FORWARD(Group_union, combine, comm::united)
-OPAL_MPI_FORWARD(Group_intersection, combine, comm::intersected)
-OPAL_MPI_FORWARD(Group_difference, combine, comm::subtracted)
+// A helper gets the function's name, its arguments, then the last argument of the macro (abi/forward.hpp).
+OPAL_MPI_FORWARD(Group_union, combine, comm::union_of)
+OPAL_MPI_FORWARD(Group_intersection, combine, comm::intersection_of)
+OPAL_MPI_FORWARD(Group_difference, combine, comm::difference_of)
 OPAL_MPI_FORWARD(Group_incl, choose_list, Choice::include)
 OPAL_MPI_FORWARD(Group_excl, choose_list, Choice::exclude)
 OPAL_MPI_FORWARD(Group_range_incl, choose_ranges, Choice::include)

@@ -65,7 +65,7 @@ int pack_size(const char* function, Count incount, MPI_Datatype datatype, MPI_Co
   Call call{function};
   call.comm(comm);
   const datatype::Datatype* const type = call.type(datatype);
-  if (incount < 0) call.fail_count(incount);
+  if (incount < 0) call.fail_count(incount, "incount");
   return call.answer(size, "size", [&] {
     const auto bytes = type->packed_size(incount);
     return bytes ? narrowed<Count>(*bytes) : Count{MPI_UNDEFINED};

@@ -108,7 +108,7 @@ p2p::AttachedBuffer* find(Call& call, const MPI_Comm* comm) {
 int attach(const char* function, void* memory, MPI_Count size, const MPI_Comm* comm = nullptr) {
   Call call{function};
   p2p::AttachedBuffer* const buffer = find(call, comm);
-  if (size < 0) call.fail_count(size);
+  if (size < 0) call.fail_count(size, "size");
   if (size > 0) call.pointer(memory, "buffer");
   if (call.failed()) return call.error();
   if (!buffer->attach(memory, static_cast<std::uint64_t>(size))) {

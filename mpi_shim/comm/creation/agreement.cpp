@@ -72,7 +72,7 @@ void IdAgreement::found() noexcept {
     return find_maximum();
   }
   if (values_[0] == 0) return end(MPI_SUCCESS);
-  if (reserved_) give_up();
+  if (reserved_) release();
   // Two agreements that the processes began in different orders would refuse each other for ever if both went on with
   // the next number.  All participants compute the same place.
   ++rounds_;
@@ -84,7 +84,7 @@ void IdAgreement::found() noexcept {
 }
 
 void IdAgreement::end(int error) noexcept {
-  if (error != MPI_SUCCESS && reserved_) give_up();
+  if (error != MPI_SUCCESS && reserved_) release();
   error_ = error;
   const Watcher watcher = watcher_;
   over_.store(true, std::memory_order_release);  // a waiter in another thread may end this object now
@@ -94,7 +94,7 @@ void IdAgreement::end(int error) noexcept {
 /// In turn; the first VCI, which has MPI_COMM_WORLD, comes last.
 Number IdAgreement::number() const noexcept { return {mine_, (mine_ - 1) % vcis_}; }
 
-void IdAgreement::give_up() noexcept {
+void IdAgreement::release() noexcept {
   const am::Lock::Guard guard{communicators_.job().lock()};
   communicators_.ids().release(mine_);
 }
@@ -107,12 +107,12 @@ Made make_agreed(Communicators& communicators, const Participants& participants,
   participants.comm.engine().wait_until([&] { return agreement.over(); });
   if (agreement.error() != MPI_SUCCESS) return {agreement.error()};
   if (sides.own == nullptr) {
-    agreement.give_up();
+    agreement.release();
     return {};
   }
   auto slot = handle::Slot<Communicator>::reserve();
   if (!slot) {
-    agreement.give_up();
+    agreement.release();
     return {MPI_ERR_NO_MEM};
   }
   Communicator& made = communicators.create(std::move(*slot), agreement.number(), std::move(sides));

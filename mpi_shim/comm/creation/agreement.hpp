@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/creation/agreement.hpp — the processes of a communicator that is being made agree on a number that none
-// of them uses, and thereby on a VCI: usually the lowest free one is the same for all, and one reduction says so;
-// otherwise all try the largest proposal.  Agreements of different participants at the same time may
-// hold each other's candidates: each agreement then goes on at a number of its own.  Runs inside progress, so that
-// MPI_Comm_idup need not wait.  Must not move between start() and its end. Threads: under the Context's lock, taken
-// here.
+// mpi_shim/comm/creation/agreement.hpp — the processes of a new communicator agree on a number that is free in all of
+// them; the VCI follows from it.  Each process reserves its lowest free number; one allreduce finds the maximum and
+// the minimum.  If they are equal, that number is agreed.  If not, every process tries to reserve the maximum, and a
+// second allreduce tells whether one could not.  Then all release it and start again above it, at a pseudo-random
+// distance that all of them compute alike.  It differs between concurrent agreements: two of them do not refuse
+// each other for ever.
+// IdAgreement does not block: the next step runs inside progress (MPI_Comm_idup).  make_agreed() blocks.
+// Lifetime: not destroyed before over().  Threads: start() and over() any thread; the steps run under the lock of the
+// VCI of `participants.comm`; the table of numbers is guarded by Job::lock(), taken here.
 #pragma once
 #include <array>
 #include <atomic>
@@ -16,23 +19,26 @@
 
 namespace mpi_shim::comm {
 
-/// The processes that agree, and how they reach each other: a part of a communicator's collectives' channel and a tag
-/// that all of them know.  The team's list of ranks outlives the agreement.
+/// The processes that agree: `team` names ranks of the collective channel of `comm`.  All use the same `tag`, which
+/// nothing else uses on that channel meanwhile.  Requires: `comm`, and the list of ranks that `team` borrows, outlive
+/// the last run() and the IdAgreement.
 struct Participants {
   Communicator& comm;
   coll::Team team;
   int tag;
 
-  /// All processes of `comm`; every one of them has to call it in the order of its collectives.
+  /// All processes of `comm`, with the next collective tag: every process calls it, in the same order among its
+  /// collectives on `comm`.
   static Participants of_all(Communicator& comm);
 
-  /// Runs what `build(Schedule&)` writes down for them.  An error class.
+  /// Blocks: runs the schedule that `build(Schedule&)` fills.  Returns an MPI error class.
   template <class Build>
   int run(Build&& build) const {
     return coll::run(comm, team, tag, build);
   }
 
-  /// Gives each of them the records of all, by their ranks in the team.  An error class.
+  /// Blocks: an allgather; all[r] becomes the record of rank r of the team.  `Record` is trivially copyable.  Returns
+  /// an MPI error class.
   template <class Record>
   int exchange(const Record& mine, std::vector<Record>& all) const {
     all.resize(static_cast<std::size_t>(team.size()));
@@ -41,12 +47,14 @@ struct Participants {
   }
 };
 
-/// A tag that no collective uses, computed from what its users have in common.
+/// A negative tag, a hash of `common`; collectives use tags >= 0.  All users pass the same `common`.  Two values may
+/// give the same tag.
 int private_tag(std::uint64_t common) noexcept;
 
 class IdAgreement {
  public:
-  /// Told once, from inside progress or start().
+  /// Called once when the agreement ends, inside progress or start(), under the lock of the VCI of `participants.comm`.
+  /// May destroy the agreement.
   struct Watcher {
     void (*fn)(void* object, IdAgreement& agreement) noexcept = nullptr;
     void* object = nullptr;
@@ -57,38 +65,45 @@ class IdAgreement {
   IdAgreement(const IdAgreement&) = delete;
   IdAgreement& operator=(const IdAgreement&) = delete;
 
+  /// Starts; does not block.  Any thread, without Job::lock() held.
   void start(const Watcher& watcher);
+  /// Any thread.  When it returns true a waiter may destroy the object, unless a watcher is set.
   [[nodiscard]] bool over() const noexcept { return over_.load(std::memory_order_acquire); }
 
-  /// Once over: an error class, and without an error the number, reserved in this process.
+  /// Requires: over().  An MPI error class.
   [[nodiscard]] int error() const noexcept { return error_; }
+  /// Requires: over() and no error.  The agreed number, reserved in this process, and its VCI.
   [[nodiscard]] Number number() const noexcept;
-  /// For a process that then does not use the number.
-  void give_up() noexcept;
+  /// Releases the reservation; for a process that does not create a communicator with the number.
+  void release() noexcept;
 
  private:
   void propose();
-  /// Has `values_` become the largest of all processes' values and then goes on.
+  /// Starts an allreduce (MPI_MAX) of `values_`; found() handles the result.
   void find_maximum();
+  /// The reduction is done: ends, starts the confirming reduction, or proposes again.
   void found() noexcept;
   void end(int error) noexcept;
 
   Communicators& communicators_;
   const Participants participants_;
   Watcher watcher_;
+  // Proposal: {mine_, -mine_, -count of VCIs}, so the maximum gives the largest, the smallest and the smallest count.
+  // Confirming: {1 if mine_ could not be reserved, 0, 0}.
   std::array<std::int64_t, 3> values_{};
-  unsigned vcis_ = 1;  // that each participant has
-  std::uint32_t mine_ = 0;
-  std::uint32_t from_ = 0;
-  std::uint32_t rounds_ = 0;
-  bool confirming_ = false;  // the second reduction of a round: has any process refused?
+  unsigned vcis_ = 1;         // smallest VCI count of the participants
+  std::uint32_t mine_ = 0;    // the number proposed or tried; reserved if reserved_
+  std::uint32_t from_ = 0;    // lowest number to propose
+  std::uint32_t rounds_ = 0;  // rounds that ended in a refusal
+  bool confirming_ = false;   // the second reduction of a round runs: could any process not reserve the number?
   bool reserved_ = false;
   int error_ = 0;
   std::atomic<bool> over_{false};
 };
 
-/// Blocks until all participants have agreed, and makes the communicator of `sides`.  Without an own side this process
-/// takes part, and then is not in the communicator.
+/// Blocks until all participants have agreed, then creates the communicator of `sides`.  If sides.own is null, this
+/// process takes part but is not a member; the result then has neither error nor communicator.  Requires: the caller
+/// holds no VCI lock.  Errors: of the reductions; MPI_ERR_NO_MEM, in this process alone.
 Made make_agreed(Communicators& communicators, const Participants& participants, Sides sides,
                  std::shared_ptr<const Errhandler> errhandler);
 

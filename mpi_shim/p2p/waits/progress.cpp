@@ -60,10 +60,10 @@ void Engine::poll_for(const Request& request, std::size_t awaited) noexcept {
 void Engine::poll() noexcept {
   if (vcis_ != nullptr) [[unlikely]]
     return vcis_->poll(Vcis::Set{1} << vci_);
-  if (progress() == 0) give_way();
+  if (progress() == 0) yield_core();
 }
 
-void Engine::give_way() noexcept {
+void Engine::yield_core() noexcept {
   if (!core_is_shared_) return;
   if (yield_policy_.begin(opal::YieldPolicy::kCost) != 0) {
     (void)yield_policy_.give();

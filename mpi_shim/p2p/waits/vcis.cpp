@@ -13,9 +13,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The longest sleep.  Another thread may have polled a VCI that no thread polls now, and thereby have taken back that
-// its next message wakes this one.
-constexpr milliseconds kLongestNap{8};
+// The longest sleep.  A thread that polls another VCI disarms it.  If no thread polls that VCI afterwards, its next
+// message does not wake this thread, and waits until this sleep ends.
+constexpr milliseconds kLongestSleep{8};
 
 /// Calls `visit` with the number of each VCI of the set.
 template <class Visit>
@@ -28,22 +28,22 @@ void for_each(Vcis::Set vcis, Visit visit) {
 void Vcis::join(Engine& engine) {
   engine.vci_ = count();
   engines_.push_back(&engine);
-  for (Engine* one : engines_) one->vcis_ = count() > 1 ? this : nullptr;
+  for (Engine* each : engines_) each->vcis_ = count() > 1 ? this : nullptr;  // a single Engine waits by itself
 }
 
-std::size_t Vcis::poll_once(Set mine) noexcept {
+std::size_t Vcis::progress_own(Set mine) noexcept {
   std::size_t count = 0;
-  std::uint32_t round = 0;
+  std::uint32_t round = 0;  // of the last VCI of the set
   for_each(mine, [&](unsigned vci) {
     count += engines_[vci]->progress();
     round = vcis_[vci].rounds.load(std::memory_order_relaxed) + 1;
-    vcis_[vci].rounds.store(round, std::memory_order_relaxed);  // a round lost to another thread is no loss
+    vcis_[vci].rounds.store(round, std::memory_order_relaxed);  // not atomic: a lost count does no harm
   });
-  if (round % kRoundsPerPoll == 0) count += poll_others(mine);
+  if (round % kRoundsPerPoll == 0) count += progress_others(mine);
   return count;
 }
 
-bool Vcis::is_left_alone(unsigned from, unsigned vci) noexcept {
+bool Vcis::is_unpolled(unsigned from, unsigned vci) noexcept {
   const std::uint32_t now = vcis_[vci].rounds.load(std::memory_order_relaxed);
   std::atomic<std::uint32_t>& seen = vcis_[from].seen[vci];
   if (seen.load(std::memory_order_relaxed) == now) return true;
@@ -51,11 +51,11 @@ bool Vcis::is_left_alone(unsigned from, unsigned vci) noexcept {
   return false;
 }
 
-std::size_t Vcis::poll_others(Set mine) noexcept {
+std::size_t Vcis::progress_others(Set mine) noexcept {
   const auto from = static_cast<unsigned>(std::countr_zero(mine));
   std::size_t count = 0;
   for_each(all() & ~mine, [&](unsigned vci) {
-    if (is_left_alone(from, vci)) count += engines_[vci]->glance();
+    if (is_unpolled(from, vci)) count += engines_[vci]->glance();
   });
   return count;
 }
@@ -67,51 +67,58 @@ bool Vcis::stalling(Set vcis) const noexcept {
 }
 
 void Vcis::wait(Set mine, Missing missing, void* object, const char* what) noexcept {
-  IdleObserver* const watch = engines_.front()->idle_observer_;
-  const milliseconds timeout = watch == nullptr ? milliseconds{-1} : watch->period;
-  std::uint64_t wait = 0;
+  // All Engines have the same observer; the first one numbers the waits.
+  IdleObserver* const observer = engines_.front()->idle_observer_;
+  const milliseconds timeout = observer == nullptr ? milliseconds{-1} : observer->period;
+  std::uint64_t wait_number = 0;
   int polls = 0;
-  milliseconds nap{1};
-  auto idle = opal::Deadline::never();
+  milliseconds longest{1};
+  auto next_report = opal::Deadline::never();
   while (missing(object)) {
-    if (poll_once(mine) != 0 || ++polls < first_polls_) continue;
-    if (polls == first_polls_) idle = opal::Deadline::after(timeout);
+    if (progress_own(mine) != 0) continue;
+    if (polls < first_polls_) {
+      if (++polls < first_polls_) continue;
+      next_report = opal::Deadline::after(timeout);
+    }
+    // 0: nothing came during the spin phase.  A condition that has come true counts as an event.
     const std::size_t found =
-        am::spin(waits_, yield_policy_, idle, [&] { return missing(object) ? poll_once(mine) : 1; });
+        am::spin(waits_, yield_policy_, next_report, [&] { return missing(object) ? progress_own(mine) : 1; });
     if (found != 0) continue;
-    sleep(mine, missing, object, stalling(all()) ? milliseconds{1} : nap);
-    nap = poll_others(mine) != 0 ? milliseconds{1} : std::min(2 * nap, kLongestNap);
-    if (watch == nullptr || !idle.expired()) continue;
-    if (wait == 0) wait = engines_.front()->idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;
-    watch->on_idle(wait, what);
-    idle = opal::Deadline::after(timeout);
+    // What back-pressure holds up has no event that ends it: look every millisecond.
+    sleep(mine, missing, object, stalling(all()) ? milliseconds{1} : longest);
+    longest = progress_others(mine) != 0 ? milliseconds{1} : std::min(2 * longest, kLongestSleep);
+    if (observer == nullptr || !next_report.expired()) continue;
+    if (wait_number == 0) wait_number = engines_.front()->idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;
+    observer->on_idle(wait_number, what);
+    next_report = opal::Deadline::after(timeout);
   }
 }
 
 void Vcis::sleep(Set mine, Missing missing, void* object, milliseconds longest) noexcept {
   std::array<am::Context*, kMost> own{};
   std::array<am::Context*, kMost> others{};
-  std::size_t owns = 0;
-  std::size_t rest = 0;
+  std::size_t own_count = 0;
+  std::size_t other_count = 0;
   const auto from = static_cast<unsigned>(std::countr_zero(mine));
   for (unsigned vci = 0; vci < count(); ++vci) {
     am::Context& context = engines_[vci]->context();
     if ((mine >> vci & 1) != 0) {
-      own[owns++] = &context;
-    } else if (is_left_alone(from, vci)) {
-      others[rest++] = &context;
+      own[own_count++] = &context;
+    } else if (is_unpolled(from, vci)) {
+      others[other_count++] = &context;
     }
   }
+  // lost_elsewhere() and halt() set it before they wake sleepers: a change means that the wake-up may have been missed.
   const bool stalled = stalling(mine);
   am::Sleep::on(
-      {own.data(), owns}, {others.data(), rest},
+      {own.data(), own_count}, {others.data(), other_count},
       [&]() noexcept { return missing(object) && stalling(mine) == stalled; }, longest);
 }
 
 void Vcis::poll(Set mine) noexcept {
   if (count() == 1) [[likely]]
     return engines_.front()->poll();
-  if (poll_once(mine) == 0) engines_[static_cast<unsigned>(std::countr_zero(mine))]->give_way();
+  if (progress_own(mine) == 0) engines_[static_cast<unsigned>(std::countr_zero(mine))]->yield_core();
 }
 
 std::size_t Vcis::progress() noexcept {
@@ -124,7 +131,7 @@ void Vcis::wake_sleepers() noexcept {
   for (Engine* engine : engines_) engine->context().wake_sleepers();
 }
 
-std::size_t Engine::poll_all_vcis() noexcept { return vcis_->poll_once(Vcis::Set{1} << vci_); }
+std::size_t Engine::poll_all_vcis() noexcept { return vcis_->progress_own(Vcis::Set{1} << vci_); }
 
 void Engine::wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept {
   vcis_->wait(Vcis::Set{1} << vci_, missing, object, what);

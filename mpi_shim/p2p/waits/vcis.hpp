@@ -22,7 +22,7 @@ namespace mpi_shim::p2p {
 class Vcis {
  public:
   static constexpr unsigned kMost = 16;
-  using Set = std::uint32_t;  ///< a bit for each VCI
+  using Set = std::uint32_t;  ///< a bit for each VCI; the sets of waits and polls are not empty
 
   /// `waits`: how long a wait polls before it sleeps.
   Vcis(const am::Config& waits, am::ThreadLevel level)
@@ -80,15 +80,16 @@ class Vcis {
   };
 
   void wait(Set mine, Missing missing, void* object, const char* what) noexcept;
-  std::size_t poll_once(Set mine) noexcept;
-  std::size_t poll_others(Set mine) noexcept;
+  std::size_t progress_own(Set mine) noexcept;
+  std::size_t progress_others(Set mine) noexcept;
   void sleep(Set mine, Missing missing, void* object, std::chrono::milliseconds longest) noexcept;
   [[nodiscard]] bool stalling(Set vcis) const noexcept;
-  /// Whether no thread has progressed the VCI since a thread of VCI `from` last asked.
-  bool is_left_alone(unsigned from, unsigned vci) noexcept;
+  /// Whether no thread that waits on the VCI has progressed it since a thread of VCI `from` last called this; each call
+  /// starts anew.
+  bool is_unpolled(unsigned from, unsigned vci) noexcept;
 
   const am::Config waits_;
-  const int first_polls_;  // of a wait before it asks a clock, or gives away a core that others want
+  const int first_polls_;  // of a wait before it reads a clock or yields its core
   am::Lock lock_;
   std::vector<Engine*> engines_;
   std::array<Vci, kMost> vcis_;

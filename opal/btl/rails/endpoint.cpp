@@ -14,7 +14,7 @@
 namespace opal::btl::rails {
 namespace {
 
-constexpr std::uint64_t kWidenEvery = 1'000'000'000;  // ns between attempts at rails that have no route
+constexpr std::uint64_t kAttemptEvery = 1'000'000'000;  // ns between attempts to connect missing rails
 
 /// a - b of numbers that are counted round.
 std::int32_t distance(std::uint32_t a, std::uint32_t b) noexcept { return static_cast<std::int32_t>(a - b); }
@@ -36,8 +36,9 @@ Endpoint::Endpoint(Module& module, const PeerId& peer, std::size_t rails)
 }
 
 std::string Endpoint::describe() const {
-  std::string text = fmt::format("rails, {} messages sent and {} confirmed, {} received and {} told:", next_,
-                                 confirmed_, expected_, told_);
+  std::string text =
+      fmt::format("rails, {} messages sent and {} confirmed, {} received and {} of those acknowledged:", next_,
+                  confirmed_, expected_, confirmation_sent_);
   for (const Route& route : routes_) {
     text += fmt::format(" {}{}{}", route.rail, &route == current_ ? " (messages): " : ": ",
                         route.below != nullptr ? route.below->describe() : "not connected");
@@ -54,11 +55,11 @@ bool Endpoint::one_sided() const noexcept {
 
 bool Endpoint::connect(Route& route) noexcept {
   route.tried = true;
-  if (route.rail >= ways.size()) {
-    if (reason_.code == Errc{}) reason_ = {Errc::unreachable, 0, "rails: the peer has not so many", ways.size()};
+  if (route.rail >= addresses.size()) {
+    if (reason_.code == Errc{}) reason_ = {Errc::unreachable, 0, "rails: the peer has not so many", addresses.size()};
     return false;
   }
-  auto below = rails_.rail(route.rail).connect(peer(), ways[route.rail]);
+  auto below = rails_.rail(route.rail).connect(peer(), addresses[route.rail]);
   if (!below) {
     if (reason_.code == Errc{}) reason_ = below.error();
     return false;
@@ -90,33 +91,33 @@ Route* Endpoint::choose() noexcept {
   return nullptr;
 }
 
-bool Endpoint::has_other_way(const Route& route) const noexcept {
+bool Endpoint::has_other_route(const Route& route) const noexcept {
   return std::any_of(routes_.begin(), routes_.end(), [&](const Route& other) {
     if (&other == &route) return false;
-    return usable(other) || (other.below == nullptr && other.lost == 0 && other.rail < ways.size());
+    return usable(other) || (other.below == nullptr && other.lost == 0 && other.rail < addresses.size());
   });
 }
 
-void Endpoint::widen() noexcept {
+void Endpoint::connect_missing_rails() noexcept {
   const std::uint64_t now = now_ns();
-  if (now - widened_ns_ < kWidenEvery) return;
-  widened_ns_ = now;
+  if (now - last_attempt_ns_ < kAttemptEvery) return;
+  last_attempt_ns_ = now;
   for (Route& route : routes_) {
     if (route.below == nullptr && connect(route)) rails_.attend(*this);
   }
 }
 
 void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
-  if (current_ == &route) current_ = nullptr;  // what the old connection had in flight goes again
+  if (current_ == &route) current_ = nullptr;  // settle() sends again what the old connection had in flight
   if (route.below != nullptr) {
-    route.lost = route.made;
-    // A fence's question, or its answer, may have been lost with it.
-    for (Route& each : routes_) each.told = false;
+    route.lost = route.connection;
+    // A `down` or its `fenced` may have been lost with it.
+    for (Route& each : routes_) each.down_sent = false;
   }
   route.below = below;
-  if (below != nullptr) ++route.made;
-  route.hello_sent = route.heard = false;
-  route.peer_made = 0;
+  if (below != nullptr) ++route.connection;
+  route.hello_sent = route.hello_received = false;
+  route.peer_connection = 0;
   route.loaded = 0;
 }
 
@@ -140,15 +141,15 @@ void Endpoint::send_hello(Route& route) noexcept {
   std::vector<std::byte> bytes(sizeof hello + address.size());
   std::memcpy(bytes.data(), &hello, sizeof hello);
   std::copy(address.begin(), address.end(), bytes.begin() + sizeof hello);
-  route.hello_sent = send_control(route, wire::Kind::hello, bytes, route.rail, route.made) == Post::done;
+  route.hello_sent = send_control(route, wire::Kind::hello, bytes, route.rail, route.connection) == Post::done;
 }
 
 bool Endpoint::unsettled() const noexcept {
   if (broken_ || current_ == nullptr || current_->below == nullptr) return true;
-  if (sent_ != next_ || expected_ - told_ >= kWindow / 2) return true;
+  if (sent_ != next_ || expected_ - confirmation_sent_ >= kWindow / 2) return true;
   return std::any_of(routes_.begin(), routes_.end(), [](const Route& route) {
-    return (route.below != nullptr && !route.hello_sent) || (route.fenced != route.lost && !route.told) ||
-           route.to_confirm != 0;
+    return (route.below != nullptr && !route.hello_sent) || (route.fenced != route.lost && !route.down_sent) ||
+           route.fenced_to_send != 0;
   });
 }
 
@@ -162,7 +163,7 @@ bool Endpoint::settle() noexcept {
     }
     log::info("btl.rails", "peer {}: messages go over rail {}", to_string(peer()), current_->rail);
     sent_ = confirmed_;
-    told_ = expected_ - kWindow / 2;  // what was said last may have been lost with the route
+    confirmation_sent_ = expected_ - kWindow / 2;  // what was said last may have been lost with the route
   }
   for (Route& route : routes_) {
     if (route.below != nullptr && !route.hello_sent) send_hello(route);
@@ -170,35 +171,35 @@ bool Endpoint::settle() noexcept {
   if (!current_->hello_sent) return true;
   while (sent_ != next_ && send_kept(sent_) == Post::done) ++sent_;
   if (sent_ != next_) return true;
-  if (!tell_fences()) return true;
-  if (expected_ - told_ >= kWindow / 2) (void)send_control(*current_, wire::Kind::taken, {});
+  if (!send_fences()) return true;
+  if (expected_ - confirmation_sent_ >= kWindow / 2) (void)send_control(*current_, wire::Kind::taken, {});
   return true;
 }
 
 // ---- Fences -----------------------------------------------------------------------------------------------------
 
-/// The peer has lost its connection number `made` on that rail: ours goes too, unless it is known to be a later one.
-void Endpoint::fence(Route& route, const Route& over, std::uint32_t made) noexcept {
-  const bool later = &route == &over || (route.heard && route.peer_made > made);
+/// The peer has lost its connection number `made` on that rail: ours ends, too, unless it is known to be a later one.
+void Endpoint::on_down(Route& route, const Route& over, std::uint32_t made) noexcept {
+  const bool later = &route == &over || (route.hello_received && route.peer_connection > made);
   if (route.below != nullptr && !later) {
-    const bool known = route.heard && route.peer_made == made;
+    const bool known = route.hello_received && route.peer_connection == made;
     rails_.retire(*route.below);
     attach(route, nullptr);
     if (known) route.fenced = route.lost;  // the peer's end of it has ended: it need not be asked
   }
-  route.to_confirm = std::max(route.to_confirm, made);  // by settle(), when what was retired is gone
+  route.fenced_to_send = std::max(route.fenced_to_send, made);  // by settle(), when what was retired is gone
   rails_.attend(*this);
 }
 
-bool Endpoint::tell_fences() noexcept {
+bool Endpoint::send_fences() noexcept {
   for (Route& route : routes_) {
-    if (route.fenced != route.lost && !route.told) {
+    if (route.fenced != route.lost && !route.down_sent) {
       if (send_control(*current_, wire::Kind::down, {}, route.rail, route.lost) != Post::done) return false;
-      route.told = true;
+      route.down_sent = true;
     }
-    if (route.to_confirm != 0) {
-      if (send_control(*current_, wire::Kind::fenced, {}, route.rail, route.to_confirm) != Post::done) return false;
-      route.to_confirm = 0;
+    if (route.fenced_to_send != 0) {
+      if (send_control(*current_, wire::Kind::fenced, {}, route.rail, route.fenced_to_send) != Post::done) return false;
+      route.fenced_to_send = 0;
     }
   }
   return true;
@@ -210,7 +211,8 @@ Post Endpoint::send_control(Route& route, wire::Kind kind, ByteSpan payload, std
                             std::uint32_t made) noexcept {
   const wire::Envelope envelope{0, expected_, 0, kind, static_cast<std::uint8_t>(rail), made};
   const Post post = route.below->module().send_inline(*route.below, wire::kTag, bytes_of(envelope), payload);
-  if (post == Post::done && kind != wire::Kind::hello) told_ = expected_;  // a hello may be of no use to the peer
+  // The peer may drop a hello, and the confirmation with it.
+  if (post == Post::done && kind != wire::Kind::hello) confirmation_sent_ = expected_;
   return post;
 }
 
@@ -221,7 +223,7 @@ Post Endpoint::send_kept(std::uint32_t number) noexcept {
   envelope.taken = expected_;
   std::memcpy(bytes.data(), &envelope, sizeof envelope);
   const Post post = current_->below->module().send_inline(*current_->below, wire::kTag, bytes, {});
-  if (post == Post::done) told_ = expected_;
+  if (post == Post::done) confirmation_sent_ = expected_;
   return post;
 }
 
@@ -255,14 +257,14 @@ void Endpoint::confirm(std::uint32_t taken) noexcept {
   if (distance(sent_, confirmed_) < 0) sent_ = confirmed_;
 }
 
-void Endpoint::on_heard(Route& route) noexcept {
-  route.heard = true;
+void Endpoint::on_hello_received(Route& route) noexcept {
+  route.hello_received = true;
   for (Route& each : routes_) each.tried = false;
 }
 
 void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan payload) noexcept {
   if (broken_ || dead()) return;
-  if (!route.heard) return break_off({Errc::protocol, 0, "rails: a message before the peer's hello"});
+  if (!route.hello_received) return break_off({Errc::protocol, 0, "rails: a message before the peer's hello"});
   if (envelope.rail >= routes_.size()) return break_off({Errc::protocol, 0, "rails: no such rail", envelope.rail});
   confirm(envelope.taken);
   if (broken_) return;
@@ -275,11 +277,11 @@ void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan
       if (ahead > 0) return break_off({Errc::protocol, 0, "rails: a message is missing", envelope.number});
       ++expected_;
       rails_.deliver(*this, envelope.tag, payload);
-      if (expected_ - told_ >= kWindow / 2) rails_.attend(*this);
+      if (expected_ - confirmation_sent_ >= kWindow / 2) rails_.attend(*this);
       return;
     }
     case wire::Kind::taken: return;
-    case wire::Kind::down: return fence(routes_[envelope.rail], route, envelope.made);
+    case wire::Kind::down: return on_down(routes_[envelope.rail], route, envelope.made);
     case wire::Kind::fenced: {
       Route& fenced = routes_[envelope.rail];
       if (envelope.made > fenced.lost) return break_off({Errc::protocol, 0, "rails: a fence that was not asked for"});
@@ -300,7 +302,7 @@ bool Endpoint::leave() noexcept {
   return true;
 }
 
-void Endpoint::leave_anew() noexcept {
+void Endpoint::retry_rails() noexcept {
   reason_ = {};
   for (Route& route : routes_) route.tried = false;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/rails/endpoint.hpp — one peer over several rails: its routes, and the messages that it has not confirmed.
-// A message is kept until the peer has said that its handler ran (Envelope::taken, which rides on messages).  When the
-// route of messages breaks, another carries again what is not confirmed; the receiver drops what it has by number.  So
-// each message is handled once, in order.
-// A put of a broken rail may still be on its way, or wait at the peer to be carried out.  So the peer is told (`down`),
-// gives up its own end of that connection, and says so (`fenced`); only then a put goes again by another rail.
-// Owned by its module; threads as that.
+// opal/btl/rails/endpoint.hpp — one peer over several rails: a route per rail, and the messages that the peer has not
+// confirmed.  One route carries the messages.  A message is kept until the peer confirms that its handler was called
+// (Envelope::taken, part of every message).  If the connection of that route breaks, the unconfirmed messages are sent
+// again by another route, and the receiver drops by number those that it already has.  So each message is handled once,
+// in order.
+// A put of a broken connection may still be in the network, or wait at the peer to be executed.  So this side sends
+// `down`, the peer ends its side of that connection and sends `fenced`, and only then is the put posted again on
+// another rail.  A get is posted again at once.
+// Owned by its module.  Threads: as btl::Module.
 #pragma once
 #include <array>
 #include <memory>
@@ -24,27 +26,29 @@ namespace opal::btl::rails {
 class Endpoint;
 class Module;
 
-/// One rail's way to a peer.  Named by the endpoint below as its `upper`.
+/// The connection to a peer over one rail, if there is one.  btl::Endpoint::upper of `below` points here.
 struct Route {
-  btl::Endpoint* below = nullptr;  ///< null: none (any more)
-  Endpoint* owner = nullptr;       ///< null: unauthenticated: no hello yet
+  btl::Endpoint* below = nullptr;  ///< endpoint of the rail's module; null: not connected
+  Endpoint* owner = nullptr;       ///< null: an accepted connection whose hello has not come yet
   std::uint32_t rail = 0;
-  bool hello_sent = false;   ///< our hello went out
-  bool heard = false;        ///< the peer's came
-  bool tried = false;        ///< connected to since the peer was last heard of
-  std::uint64_t loaded = 0;  ///< bytes of puts and gets in flight
-  // Connections are counted from 1, by each side for itself.
-  std::uint32_t made = 0;        ///< the latest of ours
-  std::uint32_t peer_made = 0;   ///< the peer's number of this one; 0: not heard
-  std::uint32_t lost = 0;        ///< the latest of ours that has ended
-  std::uint32_t fenced = 0;      ///< of which nothing comes through any more, nor of those before
-  bool told = false;             ///< the peer, of `lost`
-  std::uint32_t to_confirm = 0;  ///< of the peer's that have ended, one that is fenced here; 0: it knows
+  bool hello_sent = false;      ///< our hello was sent
+  bool hello_received = false;  ///< the peer's hello has come
+  bool tried = false;           ///< connect() was attempted since the peer's last message
+  std::uint64_t loaded = 0;     ///< bytes of puts and gets in flight
+  // Each side numbers its connections on a rail from 1.  "Our number" counts ours, "the peer's" those of the peer.
+  std::uint32_t connection = 0;       ///< our number of the latest connection
+  std::uint32_t peer_connection = 0;  ///< the peer's number of the present connection; 0: no hello yet
+  std::uint32_t lost = 0;             ///< our number of the latest connection that has ended
+  /// Our number: the peer has ended its side of this and all earlier connections, so no put of them arrives any more.
+  std::uint32_t fenced = 0;
+  bool down_sent = false;  ///< `down` for `lost` was sent by the present route of messages
+  /// The peer's number of a connection for which `fenced` has still to be sent; 0: none.
+  std::uint32_t fenced_to_send = 0;
 };
 
 class Endpoint final : public btl::Endpoint {
  public:
-  static constexpr std::uint32_t kWindow = 64;  ///< messages that may be unconfirmed
+  static constexpr std::uint32_t kWindow = 64;  ///< messages that may be sent and not confirmed
 
   Endpoint(Module& module, const PeerId& peer, std::size_t rails);
 
@@ -53,49 +57,52 @@ class Endpoint final : public btl::Endpoint {
 
   Post send(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
 
-  /// A message of the peer on one of the routes; the bytes are the peer's.  Hellos are the module's.
+  /// Handles a message that came by `route`, except hello, which the module handles.  The bytes are not checked yet.
   void on_message(Route& route, const wire::Envelope& envelope, ByteSpan payload) noexcept;
 
-  /// The route has another endpoint below, or none.
+  /// Sets the connection of a route (null: none).  The one that it had counts as lost; if messages used it, settle()
+  /// sends again what is not confirmed.
   void attach(Route& route, btl::Endpoint* below) noexcept;
-  /// The route below has ended.
+  /// The connection of the route has failed.
   void on_lost(Route& route, const Error& why) noexcept;
-  /// Ends it at the module's next look; the first reason counts.
+  /// Lets the module end this endpoint in its next progress() with the first reason given.
   void break_off(const Error& why) noexcept;
 
-  /// Finds a route for messages if there is none, sends hello, sends again, confirms.  False: there is no way to the
-  /// peer, and reason() says why.
+  /// Does what is pending: chooses or connects a route for messages, sends hellos, unconfirmed messages, `down`,
+  /// `fenced` and confirmations.  False: the endpoint must be ended, with reason().
   [[nodiscard]] bool settle() noexcept;
   /// Whether settle() has something to do.
   [[nodiscard]] bool unsettled() const noexcept;
   [[nodiscard]] const Error& reason() const noexcept { return reason_; }
 
-  /// Before its routes are taken away: sends what is left, and a goodbye.  False: there is something left.
+  /// Disconnect: sends the messages left and, if hello was sent, a goodbye.  False: messages are left, call again.
+  /// True: all sent, or the peer cannot be reached.
   bool leave() noexcept;
-  /// Goes on leaving over new connections.
-  void leave_anew() noexcept;
+  /// Clears reason() and lets every rail be connected again, for the messages left after a disconnect.
+  void retry_rails() noexcept;
   void end(const Error& why) noexcept { mark_dead(why); }
 
-  /// Carries puts and gets.
+  /// Whether the route can carry puts and gets: connected, and the peer's hello has come.
   [[nodiscard]] static bool usable(const Route& route) noexcept {
-    return route.below != nullptr && route.heard && !route.below->dead();
+    return route.below != nullptr && route.hello_received && !route.below->dead();
   }
-  /// Whether the peer may be reached by another route than this one.
-  [[nodiscard]] bool has_other_way(const Route& route) const noexcept;
+  /// Whether another route is usable, or another rail was not connected yet.
+  [[nodiscard]] bool has_other_route(const Route& route) const noexcept;
   [[nodiscard]] std::vector<Route>& routes() noexcept { return routes_; }
-  /// The peer's hello has come by this route: whatever failed before may be tried again.
-  void on_heard(Route& route) noexcept;
-  /// Connects rails that have no route; once a second at most.
-  void widen() noexcept;
-  /// The first route, or one later when all of them wait for an end; errors: of the first rail that was tried.
+  /// The peer's hello has come by this route; rails that failed to connect may be tried again.
+  void on_hello_received(Route& route) noexcept;
+  /// Tries to connect the rails without a connection; at most once a second.
+  void connect_missing_rails() noexcept;
+  /// Chooses or connects a route for messages.  If none can be connected now only because its old connection is still
+  /// being disconnected, succeeds, and settle() connects.  Errors: of the first rail that failed, if none is connected.
   Result<void> connect() noexcept;
 
-  const std::uint64_t session;               ///< this endpoint's name
-  std::uint64_t peer_session = 0;            ///< the peer's; 0: not known yet
-  std::vector<std::vector<std::byte>> ways;  ///< the peer's address on each rail
-  // Disconnected, with messages that no rail has taken yet.
-  Deadline leave_until = Deadline::never();
-  bool left = false;
+  const std::uint64_t session;                    ///< random number that names this endpoint in hellos
+  std::uint64_t peer_session = 0;                 ///< that of the peer's endpoint; 0: no hello yet
+  std::vector<std::vector<std::byte>> addresses;  ///< of the peer, by rail
+  // After a disconnect with messages that no rail has accepted yet:
+  Deadline leave_until = Deadline::never();  ///< until then they are sent
+  bool left = false;                         ///< nothing more is sent; the module destroys the endpoint
 
  private:
   bool connect(Route& route) noexcept;
@@ -104,21 +111,22 @@ class Endpoint final : public btl::Endpoint {
   Post send_kept(std::uint32_t number) noexcept;
   Post send_control(Route& route, wire::Kind kind, ByteSpan payload, std::uint32_t rail = 0,
                     std::uint32_t made = 0) noexcept;
-  void fence(Route& route, const Route& over, std::uint32_t made) noexcept;
-  bool tell_fences() noexcept;
+  /// The peer's `down` for its connection `made` on `route` came by `over`: ends our side of it.
+  void on_down(Route& route, const Route& over, std::uint32_t made) noexcept;
+  bool send_fences() noexcept;
   void confirm(std::uint32_t taken) noexcept;
 
   Module& rails_;
-  std::vector<Route> routes_;  // by rail; never moves
-  Route* current_ = nullptr;   // of messages
-  std::array<std::vector<std::byte>, kWindow> kept_;
-  std::uint32_t next_ = 0;       // number of the next message
-  std::uint32_t sent_ = 0;       // of the next to go out on this route
-  std::uint32_t confirmed_ = 0;  // all before it
-  std::uint32_t expected_ = 0;   // of the peer's next
-  std::uint32_t told_ = 0;       // how much of that the peer knows
-  std::uint64_t widened_ns_ = 0;
-  bool broken_ = false;
+  std::vector<Route> routes_;  // by rail; not resized, since endpoints below and pieces point to the elements
+  Route* current_ = nullptr;   // the one that carries messages; null: to be chosen by settle()
+  std::array<std::vector<std::byte>, kWindow> kept_;  // envelope and message, by number % kWindow, until confirmed
+  std::uint32_t next_ = 0;                            // number of the next message
+  std::uint32_t sent_ = 0;                            // number of the next message to send on current_
+  std::uint32_t confirmed_ = 0;                       // the peer has handled all messages before this number
+  std::uint32_t expected_ = 0;                        // number of the peer's next message
+  std::uint32_t confirmation_sent_ = 0;               // value of expected_ that was sent last
+  std::uint64_t last_attempt_ns_ = 0;
+  bool broken_ = false;  // break_off() was called
   Error reason_{};
 };
 

@@ -159,7 +159,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
     former->left = true;
   }
   auto created = std::make_unique<Endpoint>(*this, peer, below_.modules.size());
-  created->ways = std::move(ways);
+  created->addresses = std::move(ways);
   if (auto connected = created->connect(); !connected) {
     std::erase(attention_, created.get());
     return connected.error();
@@ -176,7 +176,7 @@ void Module::adopt(btl::Endpoint& below, Route& route) noexcept {
 }
 
 void Module::forget(const Route& incoming) noexcept {
-  std::erase_if(unauthenticated_, [&](const auto& one) { return one.get() == &incoming; });
+  std::erase_if(without_hello_, [&](const auto& one) { return one.get() == &incoming; });
 }
 
 void Module::retire(btl::Endpoint& below) noexcept {
@@ -190,9 +190,9 @@ bool Module::is_ending(const btl::Endpoint& below, const Route& wanted) const no
   return std::find(retired_.begin(), retired_.end(), &below) != retired_.end();
 }
 
-bool Module::has_other_way(const btl::Endpoint& below) const noexcept {
+bool Module::has_other_route(const btl::Endpoint& below) const noexcept {
   const auto* const route = static_cast<const Route*>(below.upper);
-  return route != nullptr && route->owner != nullptr && route->owner->has_other_way(*route);
+  return route != nullptr && route->owner != nullptr && route->owner->has_other_route(*route);
 }
 
 void Module::on_accepted(btl::Endpoint& route) noexcept {
@@ -200,7 +200,7 @@ void Module::on_accepted(btl::Endpoint& route) noexcept {
   incoming->below = &route;
   while (below_.modules[incoming->rail].get() != &route.module()) ++incoming->rail;
   route.upper = incoming.get();
-  unauthenticated_.push_back(std::move(incoming));
+  without_hello_.push_back(std::move(incoming));
 }
 
 void Module::on_failed(btl::Endpoint& below, const Error& why) noexcept {
@@ -232,8 +232,8 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept
     return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has opened a new session"});
   }
   endpoint.peer_session = hello.from;
-  route.peer_made = made;
-  endpoint.on_heard(route);
+  route.peer_connection = made;
+  endpoint.on_hello_received(route);
 }
 
 void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made, Ways ways) noexcept {
@@ -257,12 +257,12 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   }
   const bool fresh = known == nullptr;
   if (fresh) known = &add(std::make_unique<Endpoint>(*this, below.peer(), below_.modules.size()));
-  if (known->ways.empty()) known->ways = std::move(ways);
+  if (known->addresses.empty()) known->addresses = std::move(ways);
   Route& route = known->routes()[rail];
   if (route.below != nullptr && route.below != &below) retire(*route.below);
   adopt(below, route);
-  route.peer_made = made;
-  known->on_heard(route);
+  route.peer_connection = made;
+  known->on_hello_received(route);
   known->peer_session = hello.from;
   attend(*known);
   if (!fresh) return;
@@ -294,7 +294,7 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
 /// rail has taken go over new connections.
 bool Module::leave(Endpoint& endpoint, const Error& /*why*/) noexcept {
   if (endpoint.dead() || endpoint.leave()) return false;
-  endpoint.leave_anew();
+  endpoint.retry_rails();
   endpoint.leave_until = Deadline::after(kLeaveTime);
   return true;
 }

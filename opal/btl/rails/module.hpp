@@ -37,7 +37,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   [[nodiscard]] const std::vector<std::unique_ptr<btl::Module>>& rails() const noexcept { return below_.modules; }
   /// True when another rail than that of `below` is connected to the same peer, or has not been tried yet.
-  [[nodiscard]] bool has_other_way(const btl::Endpoint& below) const noexcept;
+  [[nodiscard]] bool has_other_route(const btl::Endpoint& below) const noexcept;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
@@ -104,11 +104,11 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   std::vector<std::byte> address_;
   Transfers striped_;
   PipelinedTransfers pipelined_;
-  std::vector<std::unique_ptr<Route>> unauthenticated_;  // accepted by a rail, without a hello so far
-  std::vector<Endpoint*> attention_;                     // see attend()
-  std::vector<btl::Endpoint*> retired_;                  // see retire()
-  bool closing_ = false;                                 // the destructor runs: no new peers
-  std::size_t events_ = 0;                               // of the current receive()
+  std::vector<std::unique_ptr<Route>> without_hello_;  // accepted by a rail; no hello so far
+  std::vector<Endpoint*> attention_;                   // see attend()
+  std::vector<btl::Endpoint*> retired_;                // see retire()
+  bool closing_ = false;                               // the destructor runs: no new peers
+  std::size_t events_ = 0;                             // of the current receive()
 };
 
 /// For Component::open: returns the module of one device as it is if `count` <= 1, else a Module over `count` rails.

@@ -78,7 +78,7 @@ Post Transfers::start(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, 
   const auto usable =
       static_cast<std::size_t>(std::count_if(to.routes().begin(), to.routes().end(), &Endpoint::usable));
   if (usable == 0) return Post::again;
-  if (size > kPiece && usable < to.routes().size()) to.widen();
+  if (size > kPiece && usable < to.routes().size()) to.connect_missing_rails();
   RdmaOperation* const operation = begin(kind, to, local, local_handle, remote_address, remote, size, completion);
   return operation != nullptr ? TransferEngine::start(*operation) : Post::again;
 }
@@ -149,7 +149,7 @@ TransferEngine::Move Transfers::move(TransferPiece& moving) noexcept {
   }
   piece.route = best;
   piece.broken = best;
-  piece.made = best->made;
+  piece.made = best->connection;
   MemoryHandle handle;
   const MemoryHandle* registered = nullptr;
   borrow(piece, handle, registered);

@@ -19,7 +19,7 @@ Result<Modules> open(const Host& host, const config::Store& store) {
   if (auto* const joined = dynamic_cast<rails::Module*>(modules.front().get()); joined != nullptr) {
     for (const auto& rail : joined->rails()) {
       static_cast<Module&>(*rail).set_other_ways(
-          [joined](const btl::Endpoint& endpoint) { return joined->has_other_way(endpoint); });
+          [joined](const btl::Endpoint& endpoint) { return joined->has_other_route(endpoint); });
     }
   }
   return modules;

@@ -99,17 +99,17 @@ struct Quit {};     ///< launcher to daemon: end; no process of the job is left
 struct Ready {};    ///< daemon to launcher: it has its place
 struct Frame {};    ///< a frame of the tree; its content is that of runtime/overlay/wire.hpp
 
-/// Requests the data that `rank` has committed.
+/// Requests the data that `rank` has committed; through the launcher, or direct.
 struct Modex {
   std::uint32_t rank = 0;
-  std::uint32_t host = 0;      ///< the requesting host
-  std::uint64_t question = 0;  ///< number of the request at that host
+  std::uint32_t host = 0;        ///< the requesting host
+  std::uint64_t request_id = 0;  ///< number of the request at that host
 };
 /// Status of a Modex or Names request when the request or its answer is longer than the tree takes.
 inline constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
 struct ModexResult {
   std::uint32_t host = 0;
-  std::uint64_t question = 0;
+  std::uint64_t request_id = 0;
   int status = 0;
   std::string data;
   std::string owner;  ///< set by the launcher: address of the daemon that has the data, for later direct requests
@@ -125,13 +125,13 @@ struct Ended {
   overlay::IdSet ranks;
 };
 
-/// Daemon to launcher: a rank's request to the name service.  Named is the answer.
+/// Daemon to launcher: a rank's request to the name service.  NamesResult is the answer.
 struct Names {
-  std::uint64_t question = 0;
+  std::uint64_t request_id = 0;
   pmix::NameRequest request;
 };
-struct Named {
-  std::uint64_t question = 0;
+struct NamesResult {
+  std::uint64_t request_id = 0;
   int status = 0;
   std::vector<pmix::PackedItem> items;
 };
@@ -142,7 +142,7 @@ struct Named {
 ///                      for the event handlers of all ranks
 using Messages =
     std::tuple<Join, Place, TurnedAway, Frame, Ready, Launch, launch::Report, Output, Credit, Signal, KillAll, Quit,
-               Modex, ModexResult, Death, Names, Named, Input, InputTaken, pmix::PackedEvent, Ended, Inquire>;
+               Modex, ModexResult, Death, Names, NamesResult, Input, InputTaken, pmix::PackedEvent, Ended, Inquire>;
 
 using Kind = std::uint16_t;  ///< an oob::Topic
 

@@ -40,7 +40,7 @@ TreeMember::TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Optio
   schedule();
 }
 
-void TreeMember::on_frame(opal::am::Endpoint& from, std::string frame) { take({channel_of(from), std::move(frame)}); }
+void TreeMember::on_frame(opal::am::Endpoint& from, std::string frame) { queue({channel_of(from), std::move(frame)}); }
 
 void TreeMember::on_closed(opal::am::Endpoint& peer) {
   const auto entry = channels_.find(&peer);
@@ -48,7 +48,7 @@ void TreeMember::on_closed(opal::am::Endpoint& peer) {
   const Channel channel = entry->second;
   channels_.erase(entry);
   endpoints_.erase(channel);
-  take({channel, {}, true});
+  queue({channel, {}, true});
 }
 
 Result<void> TreeMember::send(const IdSet& to, Kind kind, std::string content) {
@@ -74,7 +74,7 @@ void TreeMember::declare_lost(Id member, overlay::Loss why) {
   schedule();
 }
 
-void TreeMember::end(const IdSet& ranks) {
+void TreeMember::on_ranks_ended(const IdSet& ranks) {
   process_map_.end(ranks);
   node_->recheck();
   schedule();
@@ -133,7 +133,7 @@ void TreeMember::send(Channel channel, std::string frame) {
   const auto entry = endpoints_.find(channel);
   if (entry == endpoints_.end()) return;
   // A peer that takes nothing any more although its window is small is as good as gone.
-  if (!oob_.send(*entry->second, topic(kKind<Frame>), std::move(frame))) take({channel, {}, true});
+  if (!oob_.send(*entry->second, topic(kKind<Frame>), std::move(frame))) queue({channel, {}, true});
 }
 
 void TreeMember::close(Channel channel) {
@@ -143,13 +143,13 @@ void TreeMember::close(Channel channel) {
   opal::am::Endpoint& endpoint = *entry->second;
   channels_.erase(&endpoint);
   endpoints_.erase(entry);
-  on_close(endpoint);
+  on_disconnect(endpoint);
   oob_.disconnect(endpoint);
 }
 
 // --- The loop
 
-void TreeMember::take(Arrival arrival) {
+void TreeMember::queue(Arrival arrival) {
   arrivals_.push_back(std::move(arrival));
   schedule();
 }
@@ -185,18 +185,18 @@ void TreeMember::service() {
     (void)(message.to.empty() ? node_->send_up(topic, std::move(message.content))
                               : node_->send_down(message.to, topic, std::move(message.content)));
   }
-  arm();
-  after_turn();
+  set_timer();
+  after_service();
 }
 
-void TreeMember::arm() {
+void TreeMember::set_timer() {
   const Nanoseconds due = node_->deadline();
-  if (due >= armed_) return;
-  armed_ = due;
+  if (due >= timer_due_) return;
+  timer_due_ = due;
   const Nanoseconds now = opal::now_ns();
   const Nanoseconds delay = due <= now ? 0 : (due - now + kMillisecond - 1) / kMillisecond;
   timer_ = loop_.after(std::chrono::milliseconds{delay}, [this] {
-    armed_ = UINT64_MAX;
+    timer_due_ = UINT64_MAX;
     oob_.catch_up();  // a member that counts as silent may have sent something that is not read yet
     service();
   });

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/tree_member.hpp — this process's place in the tree of daemons: overlay::Node over the out-of-band
-// channel, in the event loop; and the fences, connects and disconnects of its PMIx server with those of other hosts.
-// Frames that arrive inside of the channel's progress are handled after it.
+// runtime/daemon/tree/tree_member.hpp — this process as a member of the tree of daemons: runs overlay::Node over the
+// out-of-band channel, in the event loop.  It also runs the PMIx server's collective operations across hosts (fence,
+// connect, disconnect), all by fence().
+// Frames and ends of connections that arrive inside the progress of the out-of-band channel are queued and handled by
+// the loop afterwards.
+// Lifetime: borrows loop, oob and user; must outlive the work that it has posted to the loop.
 // Threads: the loop's thread.
 #pragma once
 #include <deque>
@@ -17,54 +20,64 @@
 
 namespace runtime::daemon {
 
+/// The Node's Options for these timeouts: beat and grace are a quarter of the silence timeout, at most 2 s and 3 s.
 overlay::Options tree_options(overlay::Id self, overlay::Id count, unsigned radix, const Timeouts& timeouts);
 
-/// The user of a TreeMember; as overlay::Client.
+/// What a TreeMember calls.  See the functions of the same name in overlay::Client.
 class TreeUser {
  public:
   virtual ~TreeUser() = default;
-  /// At the root: a message of `origin`; elsewhere one of the root, whose number is 0.
+  /// At the root: a message that member `origin` sent up.  Elsewhere: a message of the root, and `origin` is 0.
+  /// `content` is valid during the call.
   virtual void on_message(overlay::Id origin, Kind kind, ByteSpan content) = 0;
   virtual void on_lost(overlay::Id member, overlay::Loss why) = 0;
+  /// This member has left the tree: it counts as lost, or no ancestor accepts it.  No call of TreeUser follows.
   virtual void on_out(const char* why) = 0;
 };
 
 class TreeMember final : private overlay::Port, private overlay::Client {
  public:
-  /// `addresses`: those of members that this one may have to connect to, all above it in the tree.
+  /// `addresses`: those of its ancestors in the tree, the root included, to which it may connect; empty at the root.
   TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, TreeUser& user,
              std::map<overlay::Id, std::string> addresses);
 
-  /// Called after whatever has happened, outside of the Node.
-  std::function<void()> after_turn = [] {};
+  /// Called at the end of each service(): received frames, deadlines and queued messages are handled.  Not inside a
+  /// call of the Node.
+  std::function<void()> after_service = [] {};
 
-  /// Called when the tree ends a connection: other users of it lose it.
-  std::function<void(opal::am::Endpoint&)> on_close = [](opal::am::Endpoint&) {};
-  /// Whether the tree has a use for it.
-  [[nodiscard]] bool has(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
+  /// Called before the tree disconnects an endpoint, for other users of that endpoint.  May run inside a call of the
+  /// Node: of this class only send() and the accessors may be called.
+  std::function<void(opal::am::Endpoint&)> on_disconnect = [](opal::am::Endpoint&) {};
+  /// Whether the tree uses the endpoint.
+  [[nodiscard]] bool uses(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
 
-  /// For oob::DaemonHost: a Frame, the end of a connection.
+  /// DaemonHost::on_daemon_message passes each Frame here.
   void on_frame(opal::am::Endpoint& from, std::string frame);
+  /// DaemonHost::on_daemon_lost passes each endpoint here; one that the tree does not use is ignored.
   void on_closed(opal::am::Endpoint& peer);
 
-  /// At the root to others, elsewhere to the root, where `to` is empty; goes out from the loop, in order, as soon as
-  /// the tree takes it.  The same message to several members one after the other travels once.  Errors: limit_reached
-  /// (longer than the tree takes).
+  /// Queues a message: from the root to the members `to`, elsewhere to the root, and then `to` is empty.  The loop
+  /// gives the messages to the Node in order, while it has room.  A message of the root is merged into the last queued
+  /// one if kind and content are the same and no member is in both.  After on_out() messages are dropped. Errors:
+  /// limit_reached (longer than overlay::kLargestContent).
   Result<void> send(const overlay::IdSet& to, Kind kind, std::string content);
 
-  /// See overlay::Node::declare_lost, acknowledge.
+  /// As the functions of overlay::Node.
   void declare_lost(overlay::Id member, overlay::Loss why);
   void acknowledge();
-  /// Where each rank of the job is.
-  void know(const std::vector<pmix::HostRanks>& hosts) { process_map_ = ProcessMap{hosts}; }
+  /// Sets the hosts of the ranks (process map).  Called before the first fence.
+  void set_hosts(const std::vector<pmix::HostRanks>& hosts) { process_map_ = ProcessMap{hosts}; }
   [[nodiscard]] const ProcessMap& process_map() const noexcept { return process_map_; }
-  /// These ranks, of whatever hosts, have ended: fences do not wait for them.
-  void end(const overlay::IdSet& ranks);
-  /// See pmix::Cluster::fence: an operation of the tree, whose key is its name.
+  /// These ranks have ended, on any host: a fence does not wait for a host all of whose ranks in it have ended, and
+  /// such a fence fails.
+  void on_ranks_ended(const overlay::IdSet& ranks);
+  /// See pmix::Cluster::fence.  An operation of the tree with `name` as its key.  `answer` is called once, in the loop;
+  /// never if this member leaves the tree first.
   void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              pmix::Cluster::Data answer);
   [[nodiscard]] const overlay::Node& node() const noexcept { return *node_; }
-  /// True while the channel holds something for the parent or a child.
+  /// True while the out-of-band channel has something unsent for a connection of the tree; messages queued here or in
+  /// the Node do not count.
   [[nodiscard]] bool has_unsent() const;
 
  private:
@@ -74,7 +87,7 @@ class TreeMember final : private overlay::Port, private overlay::Client {
     bool closed = false;
   };
   struct Message {
-    overlay::IdSet to;  // empty: the root
+    overlay::IdSet to;  // empty: to the root
     Kind kind;
     std::string content;
   };
@@ -95,11 +108,12 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   void send(overlay::Channel channel, std::string frame) override;
   void close(overlay::Channel channel) override;
   overlay::Channel channel_of(opal::am::Endpoint& endpoint);
-  void take(Arrival arrival);
+  void queue(Arrival arrival);
   void schedule();
+  /// One run in the loop: arrivals, deadline, queued messages, timer, after_service.
   void service();
   void handle_arrivals();
-  void arm();
+  void set_timer();
 
   event::Loop& loop_;
   oob::Daemon& oob_;
@@ -107,15 +121,16 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   const std::map<overlay::Id, std::string> addresses_;
   std::map<overlay::Channel, opal::am::Endpoint*> endpoints_;
   std::map<const opal::am::Endpoint*, overlay::Channel> channels_;
-  overlay::Channel last_channel_ = overlay::kNone;
+  overlay::Channel last_channel_ = overlay::kNone;  // the last number given
   std::deque<Arrival> arrivals_;
-  std::deque<Message> waiting_;
+  std::deque<Message> waiting_;  // messages that the Node has not taken yet
   ProcessMap process_map_;
-  std::map<std::string, std::deque<pmix::Cluster::Data>> fences_;  // by name; the same may meet again early
+  // By name, in order: the next fence of a name may start before the first has ended.
+  std::map<std::string, std::deque<pmix::Cluster::Data>> fences_;
   bool scheduled_ = false;
   event::Timer timer_;
-  overlay::Nanoseconds armed_ = UINT64_MAX;  // when timer_ fires
-  std::optional<overlay::Node> node_;        // last: its constructor uses the others
+  overlay::Nanoseconds timer_due_ = UINT64_MAX;  // when timer_ fires; UINT64_MAX: not set
+  std::optional<overlay::Node> node_;            // last: its constructor uses the others
 };
 
 }  // namespace runtime::daemon

@@ -111,6 +111,17 @@ void at_the_end(int rank) {
   MPI_Finalize();
 }
 
+/// The text of a fatal error names the argument that is negative.
+void negative(std::string_view argument) {
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group made = MPI_GROUP_NULL;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  int size = 0;
+  if (argument == "n") MPI_Group_incl(world, -1, &size, &made);
+  if (argument == "size") MPI_Buffer_attach(&size, -1);
+  if (argument == "incount") MPI_Pack_size(-1, MPI_INT, MPI_COMM_WORLD, &size);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -127,6 +138,7 @@ int main(int argc, char** argv) {
   if (where == "stopped") beside_a_stopped_one(rank, size);
   if (where == "handler") in_an_error_handler(rank, size);
   if (where == "finalize") at_the_end(rank);
+  if (where == "negative") negative(argc > 2 ? argv[2] : "");
   std::fprintf(stderr, "rank %d: it went on\n", rank);
   return 0;
 }

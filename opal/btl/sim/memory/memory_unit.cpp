@@ -62,6 +62,7 @@ Result<MemoryHandle> MemoryUnit::add(void* base, std::uint64_t size, Rights righ
   }
   const std::uint32_t index = free_.back();
   free_.pop_back();
+  mark_stale_locked();    // first: it may mark every slot
   next_generation_ += 2;  // stays odd: never the generation of a free slot
   slots_[index] = {next_generation_, address, size, rights, pinned};
   ++use_.count;
@@ -78,9 +79,10 @@ Result<void> MemoryUnit::remove(const MemoryHandle& handle) noexcept {
   OPAL_TRY_ASSIGN(const Key key, key_of(handle));
   const std::lock_guard lock{mutex_};
   if (key.slot >= slots_.size() || key.generation == 0 || slots_[key.slot].generation != key.generation) {
-    return Error{Errc::invalid_argument, 0, "deregister_memory(sim): handle is not live here", key.base};
+    return Error{Errc::invalid_argument, 0,
+                 "deregister_memory(sim): handle was removed before, or is of another device", key.base};
   }
-  take_over_stale_locked();
+  mark_stale_locked();
   Slot& slot = slots_[key.slot];
   --use_.count;
   use_.bytes -= slot.size;
@@ -95,12 +97,12 @@ void MemoryUnit::invalidate(const MemoryHandle& handle) noexcept {
   const auto key = key_of(handle);
   if (!key) return;
   stale_.add(key->slot);
-  // This very thread may be the one that holds the lock.
-  if (const std::unique_lock lock{mutex_, std::try_to_lock}; lock) take_over_stale_locked();
+  // This thread may hold the lock.
+  if (const std::unique_lock lock{mutex_, std::try_to_lock}; lock) mark_stale_locked();
 }
 
-/// The registration of a slot named here is still the one that was invalidated: remove() takes over first.
-void MemoryUnit::take_over_stale_locked() noexcept {
+/// The registration of a slot named here is still the one that was invalidated: remove() calls this first.
+void MemoryUnit::mark_stale_locked() noexcept {
   const bool some_lost = stale_.take([this](std::uint32_t slot) {
     if (slot < slots_.size()) slots_[slot].stale = true;
   });
@@ -111,11 +113,11 @@ void MemoryUnit::take_over_stale_locked() noexcept {
 
 Result<MemoryUnit::Slot*> MemoryUnit::find_locked(const Key& key, std::uint64_t address, std::uint64_t size,
                                                   Rights wanted) noexcept {
-  take_over_stale_locked();
+  mark_stale_locked();
   if (key.slot >= slots_.size() || key.generation == 0 || slots_[key.slot].generation != key.generation ||
       slots_[key.slot].stale) {
     ++use_.faults;
-    return Error{Errc::invalid_argument, 0, "sim: the registration is not live", address};
+    return Error{Errc::invalid_argument, 0, "sim: the registration was removed or invalidated", address};
   }
   Slot& slot = slots_[key.slot];
   if (address < slot.base || size > slot.size || address - slot.base > slot.size - size) {

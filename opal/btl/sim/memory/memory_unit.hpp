@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/memory/memory_unit.hpp — a device's registrations: keys, bounds, rights and the pages behind them. Every
-// access names a key; one that is not live, or an address outside it, is refused.  Bounded in number and bytes, as a
-// device is, with limit_reached to order.
+// opal/btl/sim/memory/memory_unit.hpp — the registrations of one simulated device: key, bounds, rights and, if it is
+// pinned, the pages that were there when it was made.  An access with a key that was removed or invalidated, outside
+// the bounds or without the right is an error.  Number and bytes are limited as on a device; tests set the limits.
+// Borrows Pages, which must outlive it.
 // Threads: safe from any thread, since registration caches call from any.
 #pragma once
 #include <cstdint>
@@ -16,9 +17,10 @@
 
 namespace opal::btl::sim {
 
-/// The bytes of a MemoryHandle of this transport.
+/// The content of a MemoryHandle of this transport.  Accesses are checked against the slot; base, size and rights here
+/// are for information.
 struct Key {
-  std::uint64_t magic;       ///< kKeyMagic: not a handle of another kind
+  std::uint64_t magic;       ///< kKeyMagic in each handle of this transport
   std::uint64_t generation;  ///< of the slot; never used twice by one device
   std::uint64_t base;
   std::uint64_t size;
@@ -38,33 +40,38 @@ struct MemoryLimits {
 
 struct MemoryUse {
   std::uint64_t count = 0;       ///< registrations now
-  std::uint64_t bytes = 0;       ///< of them
-  std::uint64_t pinned = 0;      ///< of the registrations, those that hold pages
-  std::uint64_t registered = 0;  ///< ever
-  std::uint64_t most_count = 0;  ///< at a time
-  std::uint64_t most_bytes = 0;  ///< at a time
+  std::uint64_t bytes = 0;       ///< sum of their sizes
+  std::uint64_t pinned = 0;      ///< how many of them are pinned
+  std::uint64_t registered = 0;  ///< registrations made so far
+  std::uint64_t most_count = 0;  ///< largest count so far
+  std::uint64_t most_bytes = 0;  ///< largest bytes so far
   std::uint64_t refused = 0;     ///< registrations over a limit
   std::uint64_t faults = 0;      ///< accesses refused: stale, out of bounds, without the right
 };
 
 class OPAL_EXPORT MemoryUnit {
  public:
-  /// `first_generation`: where generations start, so that a handle of another device does not fit by chance.
+  /// `first_generation`: odd and random, so that the handle of another device is refused; 0 and even numbers are never
+  /// used.
   MemoryUnit(Pages& pages, const Config& config, std::uint64_t first_generation) noexcept;
   ~MemoryUnit();
   MemoryUnit(const MemoryUnit&) = delete;
   MemoryUnit& operator=(const MemoryUnit&) = delete;
 
-  /// Errors: limit_reached, invalid_argument (wraps, not mapped, or not to be pinned), not_supported (memory=pinned).
+  /// Memory above kPinLimit, and memory that cannot be pinned and that peers may not write, is reached on demand.
+  /// Errors: limit_reached (set_limits(); with btl_sim_memory=pinned also the kernel's limit), invalid_argument (the
+  /// range wraps; or peers may write it, and it is not mapped or cannot be pinned), not_supported
+  /// (btl_sim_memory=pinned, and this kernel does not pin).
   Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights) noexcept;
-  /// Errors: invalid_argument (not live).
+  /// Errors: invalid_argument (removed before, or of another device).  A stale handle can be removed.
   Result<void> remove(const MemoryHandle& handle) noexcept;
 
-  /// Refuses the key from now on; remove() still follows.  From within an event that unmaps the memory: does not wait
-  /// for the lock, under which pages are pinned.
+  /// Makes a live handle stale: accesses to it are refused from now on; remove() must still follow.  Called inside the
+  /// memory event, so it never waits for the lock: the calling thread may hold it (malloc in add() may unmap memory).
   void invalidate(const MemoryHandle& handle) noexcept;
 
-  /// Whether [address, +size) may be reached by `key`.  Errors: invalid_argument (stale, out of bounds), permission.
+  /// Whether an access to [address, +size) with `key` is allowed.  Errors: invalid_argument (stale, out of bounds),
+  /// permission.
   Result<void> check(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept;
   /// Checks and copies, both under one lock: no access comes after a remove().  Errors: check()'s, and Pages'.
   Result<void> read(const Key& key, std::uint64_t address, MutableBytes out, Rights wanted) noexcept;
@@ -80,14 +87,15 @@ class OPAL_EXPORT MemoryUnit {
     std::uint64_t size = 0;
     Rights rights = Rights::none;
     Pin pin;
-    bool stale = false;  // its memory is gone
+    bool stale = false;  // invalidated: refuses accesses, not removed yet
   };
+  /// btl_sim_memory.  automatic: pinned where the kernel allows it.
   enum class Mode : std::uint8_t { automatic, pinned, on_demand };
 
   Result<Pin> pin(void* base, std::uint64_t size, Rights rights) noexcept;
   Result<Slot*> find_locked(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept;
 
-  void take_over_stale_locked() noexcept;
+  void mark_stale_locked() noexcept;
 
   Pages& pages_;
   const Mode mode_;
@@ -97,7 +105,7 @@ class OPAL_EXPORT MemoryUnit {
   std::uint64_t next_generation_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  StaleSlots stale_;  // of invalidate(); when some were lost, every key of that moment is stale
+  StaleSlots stale_;  // slots of invalidate(); if it was full, the next mark_stale_locked() marks every registration
 };
 
 }  // namespace opal::btl::sim

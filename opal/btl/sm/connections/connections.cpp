@@ -75,7 +75,7 @@ std::size_t Connections::take_events() noexcept {
       continue;
     }
     if (event.kind == ConnectionEvent::Kind::closed) {
-      cooling_.push_back({event.index, fifo_->head() + fifo_->slots()});
+      retired_.push_back({event.index, fifo_->head() + fifo_->slots()});
       deferred_work_ = true;
       continue;
     }
@@ -209,10 +209,10 @@ std::size_t Connections::finish() noexcept {
     report_deferred(**next);
     ++count;
   }
-  std::erase_if(cooling_, [&](const CoolingIndex& cooling) {
-    if (!passed(cooling.until)) return false;
-    by_index_[cooling.index] = nullptr;
-    manager_->release_index(cooling.index);
+  std::erase_if(retired_, [&](const RetiredIndex& retired) {
+    if (!passed(retired.until)) return false;
+    by_index_[retired.index] = nullptr;
+    manager_->release_index(retired.index);
     return true;
   });
   return count;

@@ -99,7 +99,7 @@ Result<void> FastBoxes::answer_offer(MessagePeer& from) noexcept {
     bytes_ += fast_box.capacity();
     polled_.push_back(&from);
   }
-  segment.answer(accepted);
+  segment.reply_to_offer(accepted);
   return {};
 }
 

@@ -98,13 +98,13 @@ std::uint32_t Sender::offer_fast_box_if_due(MessagePeer& to) noexcept {
 void Sender::read_answer(MessagePeer& to) noexcept {
   SendingHalf& half = to.sending;
   OutSegment& segment = *to.messages().out;
-  switch (segment.answer()) {
-    case OutSegment::Answer::none: return;
-    case OutSegment::Answer::accepted:
+  switch (segment.offer_state()) {
+    case OutSegment::OfferState::open: return;
+    case OutSegment::OfferState::accepted:
       half.use(segment.box(static_cast<std::size_t>(config_.fbox_limit.bytes)));
       half.sends_till_offer = config_.fbox_threshold;  // for the next offer, after the receiver closes this box
       break;
-    case OutSegment::Answer::refused: half.sends_till_offer = config_.fbox_threshold * kRetryFactor; break;
+    case OutSegment::OfferState::refused: half.sends_till_offer = config_.fbox_threshold * kRetryFactor; break;
   }
   half.offer_open = false;
 }

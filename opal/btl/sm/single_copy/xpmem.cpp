@@ -13,7 +13,7 @@
 namespace opal::btl::sm {
 namespace {
 
-// The module's ioctl interface (hpc/xpmem, include/xpmem.h): no sizes are encoded in the commands.
+// The kernel module's ioctl interface (hpc/xpmem, include/xpmem.h): no sizes are encoded in the commands.
 constexpr unsigned long kMake = _IO('x', 1);
 constexpr unsigned long kRemove = _IO('x', 2);
 constexpr unsigned long kGet = _IO('x', 3);
@@ -22,7 +22,7 @@ constexpr unsigned long kAttach = _IO('x', 5);
 constexpr unsigned long kDetach = _IO('x', 6);
 constexpr int kReadWrite = 2;
 constexpr int kPermitMode = 1;
-constexpr std::uint64_t kOwnerMayRead = 0600;
+constexpr std::uint64_t kOwnerMayReadAndWrite = 0600;
 
 struct MakeCommand {
   std::uint64_t address;
@@ -52,7 +52,7 @@ class KernelXpmem final : public XpmemDevice {
   explicit KernelXpmem(Fd fd) noexcept : fd_(std::move(fd)) {}
 
   Result<std::int64_t> make() noexcept override {
-    MakeCommand command{0, SIZE_MAX, kPermitMode, kOwnerMayRead, 0};
+    MakeCommand command{0, SIZE_MAX, kPermitMode, kOwnerMayReadAndWrite, 0};
     OPAL_TRY(call(kMake, command, "ioctl(XPMEM_CMD_MAKE)"));
     return command.segment;
   }

@@ -21,19 +21,21 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
-/// Where a comma separated list has `name`; any place in an empty one; kNowhere when it has not.
-constexpr std::size_t kNowhere = ~std::size_t{0};
-std::size_t place_in(std::string_view list, std::string_view name) noexcept {
+constexpr std::size_t kNotListed = ~std::size_t{0};
+
+/// The index of `name` in a comma-separated list, or kNotListed.  An empty list allows every name, without an order: 0.
+std::size_t index_in(std::string_view list, std::string_view name) noexcept {
   if (list.empty()) return 0;
-  for (std::size_t place = 0; !list.empty(); ++place) {
+  for (std::size_t index = 0; !list.empty(); ++index) {
     const std::string_view entry = list.substr(0, list.find(','));
-    if (entry == name) return place;
+    if (entry == name) return index;
     list.remove_prefix(std::min(list.size(), entry.size() + 1));
   }
-  return kNowhere;
+  return kNotListed;
 }
 
-/// An address by which a peer on another host may reach this one.
+/// Whether a peer on another host can use the address: its interface is up and no loopback.  Link-local addresses are
+/// left out, since they need a scope that a peer cannot know.
 bool is_reachable(const ifaddrs& interface) noexcept {
   if (interface.ifa_addr == nullptr || (interface.ifa_flags & IFF_UP) == 0) return false;
   if ((interface.ifa_flags & IFF_LOOPBACK) != 0) return false;
@@ -58,12 +60,12 @@ Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
   if (::getifaddrs(&list) != 0) return Error{Errc::os, errno, "getifaddrs"};
   const std::unique_ptr<ifaddrs, Destroyer<&::freeifaddrs>> owner{list};
   struct Candidate {
-    CmId id;  // bound
+    CmId id;  // bound to the address
     std::string device;
-    std::size_t place;  // in `devices`
+    std::size_t index;  // in `devices`
   };
-  std::vector<Candidate> candidates;  // one per device
-  std::string seen;
+  std::vector<Candidate> candidates;  // one per device: its first address, in the order of getifaddrs()
+  std::string seen;                   // each address and its device, for the log
   for (const ifaddrs* interface = list; interface != nullptr; interface = interface->ifa_next) {
     if (!is_reachable(*interface)) continue;
     rdma_cm_id* raw = nullptr;
@@ -71,27 +73,31 @@ Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
       return device_error(errno, "rdma_create_id");
     }
     CmId id{raw};
+    // rdma_bind_addr() finds the RDMA device behind the address.
     const bool bound = rdma_bind_addr(raw, interface->ifa_addr) == 0 && raw->verbs != nullptr;
     const char* name = bound ? ibv_get_device_name(raw->verbs->device) : "no RDMA device";
     seen += fmt::format("{}{} {}: {}", seen.empty() ? "" : ", ", interface->ifa_name,
                         to_string(*SocketAddress::from(*interface->ifa_addr)), name);
-    const std::size_t place = bound ? place_in(devices, name) : kNowhere;
+    const std::size_t index = bound ? index_in(devices, name) : kNotListed;
     const bool known = std::any_of(candidates.begin(), candidates.end(),
                                    [&](const Candidate& candidate) { return candidate.device == name; });
-    if (place != kNowhere && !known) candidates.push_back({std::move(id), name, place});
+    if (index != kNotListed && !known) candidates.push_back({std::move(id), name, index});
   }
+  // Rails use the devices in this order.
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.place < b.place; });
+                   [](const Candidate& a, const Candidate& b) { return a.index < b.index; });
   if (rail < candidates.size()) {
-    Candidate& taken = candidates[rail];
-    if (rdma_listen(taken.id.get(), kBacklog) != 0) return device_error(errno, "rdma_listen");
-    OPAL_TRY_ASSIGN(listener.socket, SocketAddress::from(*rdma_get_local_addr(taken.id.get())));
-    listener.device = std::move(taken.device);
-    listener.id = std::move(taken.id);
+    Candidate& chosen = candidates[rail];
+    if (rdma_listen(chosen.id.get(), kBacklog) != 0) return device_error(errno, "rdma_listen");
+    OPAL_TRY_ASSIGN(listener.socket, SocketAddress::from(*rdma_get_local_addr(chosen.id.get())));
+    listener.device = std::move(chosen.device);
+    listener.id = std::move(chosen.id);
     return listener;
   }
-  log::info("btl.verbs", "no address of an RDMA device that may be used: {}", seen);
-  return Error{Errc::unreachable, 0, "verbs: no interface with an address belongs to an RDMA device that may be used"};
+  log::info("btl.verbs", "rail {}: only {} RDMA devices that have an address and may be used; addresses: {}", rail,
+            candidates.size(), seen);
+  return Error{Errc::unreachable, 0, "verbs: fewer RDMA devices that have an address and may be used than rails",
+               candidates.size()};
 }
 
 Result<void> devices_present() noexcept {

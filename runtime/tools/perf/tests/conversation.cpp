@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "opal/core/log.hpp"
 #include "runtime/packing.hpp"
 
 namespace opal::perf {
 namespace {
 
-/// What the processes exchange before they connect.
-struct Hello {
+/// What each process gives to Pairing::exchange() before they connect.
+struct ExchangeHeader {
   ByteSpan address;
   std::uint64_t region_address = 0;
   ByteSpan key;
@@ -38,15 +39,13 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
   OPAL_TRY(context.set_handler(kCopy, btl::bind<&Conversation::on_copy>(*self, "copy")));
   OPAL_TRY(context.set_handler(kFetch, btl::bind<&Conversation::on_fetch>(*self, "fetch")));
   self->fetch_.conversation = self.get();
-  self->fetch_.fn = [](Completion& done) noexcept {
-    if (done.ok()) static_cast<Fetch&>(done).conversation->answer();
-  };
+  self->fetch_.fn = [](Completion& done) noexcept { static_cast<Fetch&>(done).conversation->end_fetch(); };
   OPAL_TRY_ASSIGN(self->region_, context.register_memory(self->memory_.data(), region_size, Rights::all));
 
   const std::string mine =
-      ::runtime::pack(Hello{context.address(), reinterpret_cast<std::uint64_t>(memory), self->region_.key()});
+      ::runtime::pack(ExchangeHeader{context.address(), reinterpret_cast<std::uint64_t>(memory), self->region_.key()});
   OPAL_TRY_ASSIGN(const std::vector<std::byte> bytes, pairing.exchange(std::as_bytes(std::span{mine})));
-  OPAL_TRY_ASSIGN(const Hello theirs, ::runtime::unpack<Hello>(bytes));
+  OPAL_TRY_ASSIGN(const ExchangeHeader theirs, ::runtime::unpack<ExchangeHeader>(bytes));
   OPAL_TRY_ASSIGN(self->peer_, context.connect(theirs.address));
   OPAL_TRY_ASSIGN(self->remote_key_, self->peer_->unpack_key(theirs.key));
   self->remote_address_ = theirs.region_address;
@@ -92,9 +91,17 @@ void Conversation::on_fetch(btl::Delivery& delivery) noexcept {
 }
 
 void Conversation::fetch() noexcept {
+  fetch_.error = {};
   const Post post = peer_->get(memory_.data(), remote_address_, remote_key_, fetch_.size, fetch_);
   fetch_.retry = post == Post::again;
-  if (post == Post::done) answer();
+  if (post == Post::done || post == Post::failed) end_fetch();
+}
+
+/// Answers after a failed get, too: rank 0 waits for the answer.  Not while the Context ends.
+void Conversation::end_fetch() noexcept {
+  if (fetch_.error.code == Errc::canceled) return;
+  if (!fetch_.ok()) log::error("perf", "a get of {} bytes failed: {}", fetch_.size, to_string(fetch_.error));
+  answer();
 }
 
 void Conversation::answer() noexcept { (void)peer_->send_or_queue(kAnswer, bytes_of(Header{0}), {}); }

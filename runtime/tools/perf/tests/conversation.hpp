@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/tools/perf/tests/conversation.hpp — the connection between the two processes of a measurement over one
-// transport.  Rank 0 posts and measures, rank 1 answers.  A Pairing has at most one open.
+// transport.  Rank 0 posts and measures, rank 1 answers.  A Pairing has at most one open at a time.
+// After stop() and respond() both processes call Pairing::exchange() before either destroys its Conversation: the last
+// answer may still be queued.
 // Threads: one.
 #pragma once
 #include <memory>
@@ -16,16 +18,17 @@
 namespace opal::perf {
 
 // --- The messages between the two processes
-inline constexpr Tag kEcho = kUserTags.first;        ///< answered by the same bytes under kAnswer
-inline constexpr Tag kStream = kUserTags.first + 1;  ///< counted; answered only when `want_answer`
+inline constexpr Tag kEcho = kUserTags.first;        ///< answered with the same header and payload, as kAnswer
+inline constexpr Tag kStream = kUserTags.first + 1;  ///< dropped; answered only if want_answer is 1
 inline constexpr Tag kAnswer = kUserTags.first + 2;
-inline constexpr Tag kStop = kUserTags.first + 3;   ///< the responder leaves its loop
-inline constexpr Tag kCopy = kUserTags.first + 4;   ///< the responder copies the payload to its region, then answers
-inline constexpr Tag kFetch = kUserTags.first + 5;  ///< payload: bytes that it gets from our region, then it answers
+inline constexpr Tag kStop = kUserTags.first + 3;  ///< respond() of rank 1 answers and returns
+inline constexpr Tag kCopy = kUserTags.first + 4;  ///< rank 1 copies the payload to its region, then answers
+/// Payload: a uint64_t n; rank 1 gets n bytes from rank 0's region and answers, also if that fails.  One at a time.
+inline constexpr Tag kFetch = kUserTags.first + 5;
 
 /// Header of every message of a measurement.
 struct Header {
-  std::uint64_t want_answer;  ///< 0 or 1
+  std::uint64_t want_answer;  ///< 0 or 1; only kStream uses it
 };
 static_assert(sizeof(Header) == 8);
 
@@ -38,9 +41,10 @@ class Conversation {
     Settings settings{};       ///< for the Context; they override the environment
     bool shared_pool = false;  ///< the registered memory is of a pool of kind "shared", which local peers map
   };
-  /// Opens a Context with just `transport`, registers `region_size` bytes and connects.  Both processes call it with
-  /// the same size.  Errors: those of Context::open, of the pool and of Pairing::exchange; protocol (the other process
-  /// runs another version).
+  /// Opens a Context with just `transport` (empty: all), registers `region_size` bytes, exchanges addresses and
+  /// connects.  Both processes call it with the same size.
+  /// Errors: those of Context::open, register_memory and connect, of Endpoint::unpack_key, the pool and
+  /// Pairing::exchange; protocol (the other process runs another version).
   static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
                                                     std::uint64_t region_size, const Options& options);
   static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
@@ -52,14 +56,14 @@ class Conversation {
 
   /// Rank 1: answers until rank 0 calls stop() or the endpoint has failed.  Rank 0: returns at once.
   void respond();
-  /// Rank 0: ends rank 1's respond() and waits for its answer.
+  /// Rank 0: ends rank 1's respond() and waits for its answer, or for the endpoint's failure.  Rank 1: nothing.
   void stop();
 
   [[nodiscard]] am::Endpoint& peer() noexcept { return *peer_; }
   [[nodiscard]] std::size_t max_send() const noexcept { return peer_->attributes().max_send; }
   void progress() noexcept { context_->progress(); }
 
-  /// Posts again until the post is accepted.  False when the endpoint failed.
+  /// Posts again until the post is accepted.  False: the endpoint failed, or the message is longer than max_send().
   bool send(Tag tag, bool want_answer, ByteSpan payload) noexcept {
     const Header header{want_answer ? 1U : 0U};
     Post post = Post::again;
@@ -72,9 +76,10 @@ class Conversation {
   }
   [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
 
-  /// Posts a one-sided operation and waits for its completion.  Returns its error, also that of a failed post.
+  /// Calls `Post operation(Completion&)` until it is accepted and waits for the completion.  Returns the operation's
+  /// error, also that of a failed post; none: code 0.
   template <class Operation>
-  Error finish(Operation operation) noexcept {
+  Error post_and_wait(Operation operation) noexcept {
     struct Flag : Completion {
       bool completed = false;
     } flag;
@@ -87,7 +92,7 @@ class Conversation {
 
   [[nodiscard]] std::uint64_t remote_address() const noexcept { return remote_address_; }
   [[nodiscard]] const MemoryHandle& remote_key() const noexcept { return remote_key_; }
-  [[nodiscard]] std::byte* local() noexcept { return memory_.data(); }  ///< as large as the peer's region
+  [[nodiscard]] std::byte* local() noexcept { return memory_.data(); }  ///< the own region; as large as the peer's
 
  private:
   Conversation() = default;
@@ -98,13 +103,14 @@ class Conversation {
   void on_copy(btl::Delivery& delivery) noexcept;
   void on_fetch(btl::Delivery& delivery) noexcept;
   void fetch() noexcept;
+  void end_fetch() noexcept;
   void answer() noexcept;
 
   /// The get that a kFetch message asks for; at most one is in flight.
   struct Fetch : Completion {
     Conversation* conversation = nullptr;
     std::uint64_t size = 0;
-    bool retry = false;  // the post returned again
+    bool retry = false;  // the get's post answered `again`; respond() posts it once more
   };
 
   int rank_ = 0;

@@ -52,7 +52,7 @@ bool run(Conversation& with, bool put, std::uint64_t size, std::uint64_t count, 
 Result<void> one_sided_latency(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
   for (const std::uint64_t size : plan.sizes) {
     OPAL_TRY(report_latency(row_for(test, with, plan, size), plan, report, 1, [&] {
-      return with.finish([&](Completion& completion) { return post(with, is_put(test), size, completion); });
+      return with.post_and_wait([&](Completion& completion) { return post(with, is_put(test), size, completion); });
     }));
   }
   return {};
@@ -84,7 +84,7 @@ Result<void> atomic_latency(Conversation& with, const Plan& plan, const Report& 
     Row row = row_for(test, with, plan, 8);
     row.op = name;
     OPAL_TRY(report_latency(row, plan, report, 1, [&] {
-      return with.finish([&](Completion& completion) { return with.peer().atomic(request, completion); });
+      return with.post_and_wait([&](Completion& completion) { return with.peer().atomic(request, completion); });
     }));
   }
   return {};

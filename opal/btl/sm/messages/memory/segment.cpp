@@ -48,10 +48,10 @@ bool OutSegment::offer_box(std::uint32_t size) noexcept {
   return true;
 }
 
-OutSegment::Answer OutSegment::answer() const noexcept {
-  const std::uint32_t answer = header_->answer.load(std::memory_order_acquire);
-  if (answer >> 1 != offers_) return Answer::none;
-  return (answer & 1) != 0 ? Answer::accepted : Answer::refused;
+OutSegment::OfferState OutSegment::offer_state() const noexcept {
+  const std::uint32_t result = header_->answer.load(std::memory_order_acquire);
+  if (result >> 1 != offers_) return OfferState::open;
+  return (result & 1) != 0 ? OfferState::accepted : OfferState::refused;
 }
 
 Result<InSegment> InSegment::attach(int fd, const PeerId& from, const PeerId& to) {
@@ -107,7 +107,7 @@ Result<BoxReader> InSegment::offered_box() noexcept {
   return BoxReader{map_.bytes().subspan(offset, size), header_->box_released};
 }
 
-void InSegment::answer(bool accepted) noexcept {
+void InSegment::reply_to_offer(bool accepted) noexcept {
   if (accepted) unpark(header_->box_state);
   header_->answer.store(std::uint32_t{offer_} << 1 | (accepted ? 1 : 0), std::memory_order_release);
 }
