@@ -45,6 +45,7 @@ Result<void> make_file(const fs::path& path) {
   if (!file) return Error{Errc::os, errno, "this user's secret file: it cannot be made"};
   const std::string text = Secret::random_text();
   int failure = 0;
+  errno = 0;  // a short write() does not set it
   if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::fsync(file.get()) != 0) {
     failure = errno != 0 ? errno : EIO;
   } else if (::link(draft.c_str(), path.c_str()) != 0) {
