@@ -15,7 +15,7 @@
 namespace opal::btl::verbs {
 namespace {
 
-constexpr int kDepth = 4;
+constexpr int kLoopbackDepth = 4;
 constexpr std::chrono::seconds kTimeout{2};
 constexpr std::size_t kArea = 128 << 10;
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -97,13 +97,13 @@ Result<Loopback> Loopback::open(const Device& device, std::uint8_t port, const s
   }
   OPAL_TRY_ASSIGN(const ibv_ah_attr way, way_to_itself(device.context(), port, attributes, ip));
   Loopback loopback;
-  loopback.completions_.reset(ibv_create_cq(device.context(), 2 * kDepth, nullptr, nullptr, 0));
+  loopback.completions_.reset(ibv_create_cq(device.context(), 2 * kLoopbackDepth, nullptr, nullptr, 0));
   if (loopback.completions_ == nullptr) return device_error(errno, "ibv_create_cq(loopback)");
   for (QueuePair& pair : loopback.pairs_) {
     ibv_qp_init_attr initial{};
     initial.send_cq = initial.recv_cq = loopback.completions_.get();
     initial.qp_type = IBV_QPT_RC;
-    initial.cap = {kDepth, kDepth, 1, 1, 0};
+    initial.cap = {kLoopbackDepth, kLoopbackDepth, 1, 1, 0};
     pair.reset(ibv_create_qp(device.domain(), &initial));
     if (pair == nullptr) return device_error(errno, "ibv_create_qp(loopback)");
   }
