@@ -85,7 +85,7 @@ void Receive::accept(const Incoming& message) noexcept {
 void Receive::accept_data(ByteSpan data) noexcept {
   const ByteSpan wanted = data.first(static_cast<std::size_t>(wanted_));
   if (buffer_.contiguous() != nullptr) {
-    opal::copy_bytes(buffer_.contiguous(), wanted.data(), wanted.size());
+    copy_bytes(buffer_.contiguous(), wanted.data(), wanted.size());
   } else {
     unpack(wanted, buffer_);
   }
@@ -114,7 +114,7 @@ void Receive::ask_for_data(std::uint64_t send_id) noexcept {
 bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
   if (header.offset != received_ || data.size() > wanted_ - received_) return false;
   if (buffer_.contiguous() != nullptr) {
-    opal::copy_bytes(buffer_.contiguous() + received_, data.data(), data.size());
+    copy_bytes(buffer_.contiguous() + received_, data.data(), data.size());
   } else {
     cursor_.unpack(data);
   }

@@ -167,8 +167,8 @@ inline constexpr std::array kLauncherSteps{
     Step{.object = kLauncher, .function = "runtime::launch::LocalHost::start_more"},
     Step{.object = kLauncher, .function = "runtime::launch::LocalHost::handle"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::run"},
-    Step{.object = kLauncher, .function = "runtime::launch::Job::exited"},
-    Step{.object = kLauncher, .function = "runtime::launch::Job::host_empty"},
+    Step{.object = kLauncher, .function = "runtime::launch::Job::note_end"},
+    Step{.object = kLauncher, .function = "runtime::launch::Job::emptied"},
     Step{.object = kLauncher, .function = "runtime::launch::Session::remove"},
 };
 

@@ -102,12 +102,12 @@ using Types = std::array<std::unique_ptr<Datatype>, handle::kBuiltinEnd>;
 // Made on first use and never destroyed: applications call MPI from their exit handlers.
 const Types& types() {
   static const Types& made = *[] {
-    auto* const all = new Types;
+    auto all = std::make_unique<Types>();
     for (const Named& named : kNamed) {
       const std::int64_t external = named.external != 0 ? named.external : info(named.element).size;
       (*all)[named.handle] = std::make_unique<Datatype>(named.handle, named.name, named.element, external);
     }
-    return all;
+    return all.release();
   }();
   return made;
 }

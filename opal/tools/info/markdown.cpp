@@ -17,29 +17,32 @@ constexpr std::string_view kIntroduction = R"(# Configuration variables
 
 <!-- Written by `opal-info --markdown`; the target config_docs writes it again. -->
 
-Every variable can be set in six places. A later one in this list wins:
+A variable has the value of the last of these places that sets it:
 
-1. the default below,
-2. the system files `/etc/opal/opal.conf` and `PREFIX/etc/opal/opal.conf`, where PREFIX is the tree
-   that contains libopal, also after it was moved; lines `btl_sm_fbox_size = 8K`, `#` for comments,
-3. the user file `~/.config/opal/opal.conf` (`$XDG_CONFIG_HOME`; `OPAL_CONFIG_FILE` names another),
+1. the default below, if none does,
+2. the system files `/etc/opal/opal.conf` and then `PREFIX/etc/opal/opal.conf`, where PREFIX is the
+   tree that contains libopal, also after it was moved; lines `btl_sm_fbox_size = 8K`, `#` for
+   comments,
+3. the user file `~/.config/opal/opal.conf` (`$XDG_CONFIG_HOME/opal/opal.conf` if that is set; the
+   environment variable `OPAL_CONFIG_FILE` names another file),
 4. the environment: `OPAL_BTL_SM_FBOX_SIZE=8K`,
 5. the launcher: `opalrun --set btl_sm_fbox_size=8K`,
 6. the program: `store.set("btl_sm_fbox_size", "8K")`.
 
 * Numbers are decimal or hexadecimal (`0x20`).
 * Sizes take K, M, G, T in powers of 1024 (`64K`, `64 KiB`).
-* Times take us, ms, s, min, h. A number alone is in the unit of the variable.
-* Switches are true/false, yes/no, on/off or 1/0.
+* Times take us, ms, s, min, h. A number alone is in ms; of `am_spin` in us.
+* Values of type yes/no are true/false, yes/no, on/off or 1/0.
 
 A value that is not allowed is an error. It names the variable, the value, the place where it is
 set, and the allowed values. An unknown name is a warning with the nearest known name, or an error
 if `strict` is true.
 
-Beside each of these files may lie `tuned/MACHINE.conf`, which `opal-perf tune --store` writes: the
-measurements on machines of this kind (CPU model and number of processors). It is read just before
-the file beside it, so that file wins. `opal-info` shows the paths of these files,
-`opal-info --all` the values in force and where they come from.
+The folders of these files may contain `tuned/MACHINE.conf`, which `opal-perf tune --store` writes:
+values measured on machines of this kind. MACHINE stands for the CPU model and the number of
+processors. It is read just before the settings file of its folder, which wins. A bad value in it
+is only a warning. `opal-info` shows the paths of these files, `opal-info --all` the values in force
+and where they come from.
 
 The level names the users of a variable: *user* for all users, *tuner* for performance work,
 *developer* for work on OPAL itself.

@@ -18,7 +18,7 @@ namespace opal::btl::tcp {
 namespace {
 
 constexpr unsigned kMostRounds = 5;
-constexpr std::uint64_t kFirstPauseNs = 50'000'000;
+constexpr std::uint64_t kFirstPauseNs = 100'000'000;  // before the second round; doubles each time
 
 std::uint64_t in_ns(std::chrono::milliseconds time) noexcept {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
@@ -179,7 +179,7 @@ void Dialer::end_of_round() noexcept {
   if (worth_another_round_ && ++rounds_ < kMostRounds) {
     worth_another_round_ = false;
     next_ = 0;
-    return set_deadline(now_ns() + (kFirstPauseNs << rounds_));
+    return set_deadline(now_ns() + (kFirstPauseNs << (rounds_ - 1)));
   }
   // The most specific error: the first with another code than unreachable, else the last.
   Error why{Errc::unreachable, 0, "tcp connect: the peer has no address"};
