@@ -168,7 +168,7 @@ inline constexpr std::array kLauncherSteps{
     Step{.object = kLauncher, .function = "runtime::launch::LocalHost::handle"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::run"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::note_end"},
-    Step{.object = kLauncher, .function = "runtime::launch::Job::emptied"},
+    Step{.object = kLauncher, .function = "runtime::launch::Job::decide"},
     Step{.object = kLauncher, .function = "runtime::launch::Session::remove"},
 };
 
