@@ -22,9 +22,9 @@ inline std::byte* at(std::uintptr_t address) noexcept { return reinterpret_cast<
 template <Direction direction>
 inline void copy_block(std::byte* dense, std::uintptr_t address, std::size_t length) noexcept {
   if constexpr (direction == Direction::pack) {
-    opal::copy_bytes(dense, at(address), length);
+    opal::copy_host_memory(dense, at(address), length);
   } else {
-    opal::copy_bytes(at(address), dense, length);
+    opal::copy_host_memory(at(address), dense, length);
   }
 }
 

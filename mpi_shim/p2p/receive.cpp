@@ -18,7 +18,7 @@ void Unexpected::assign(const Incoming& incoming) {
     large_ = std::make_unique_for_overwrite<std::byte[]>(size);
     copy = large_.get();
   }
-  opal::copy_bytes(copy, incoming.payload.data(), size);
+  opal::copy_host_memory(copy, incoming.payload.data(), size);
   message.payload = {copy, size};
 }
 

@@ -209,7 +209,7 @@ bool Send::push() noexcept {
     }
     std::memcpy(fragment.data().data(), &header, sizeof header);
     if (buffer_.contiguous() != nullptr) {
-      opal::copy_bytes(fragment.data().data() + sizeof header, buffer_.contiguous() + pushed_, piece);
+      opal::copy_host_memory(fragment.data().data() + sizeof header, buffer_.contiguous() + pushed_, piece);
     } else {
       cursor_.seek(static_cast<std::int64_t>(pushed_));  // the cursor is ahead if the last packed fragment was not sent
       cursor_.pack(fragment.data().subspan(sizeof header, piece));

@@ -107,7 +107,7 @@ detail::LongCopy choose() noexcept { return copy_by_libc; }
 
 void choose_and_copy(void* to, const void* from, std::size_t size) noexcept {
   detail::long_copy.store(choose(), std::memory_order_relaxed);
-  copy_bytes(to, from, size);
+  copy_host_memory(to, from, size);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ inline void copy_short(std::byte* to, const std::byte* from, std::size_t size) n
 }
 
 /// Copies `size` bytes, any number.
-inline void copy_bytes(void* to, const void* from, std::size_t size) noexcept {
+inline void copy_host_memory(void* to, const void* from, std::size_t size) noexcept {
   if (size >= kVectorCopy) return detail::long_copy.load(std::memory_order_relaxed)(to, from, size);
   if (size != 0) std::memmove(to, from, size);
 }
@@ -71,7 +71,7 @@ inline void copy_bytes(void* to, const void* from, std::size_t size) noexcept {
 inline void copy_to(std::byte* to, ByteSpan bytes) noexcept {
   if (bytes.size() <= kShortCopy) [[likely]]
     return copy_short(to, bytes.data(), bytes.size());
-  copy_bytes(to, bytes.data(), bytes.size());
+  copy_host_memory(to, bytes.data(), bytes.size());
 }
 
 /// True if `rep movsb` is slow for these two addresses on this processor.  The kernel uses it for process_vm_readv().

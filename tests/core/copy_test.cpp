@@ -23,7 +23,7 @@ std::vector<std::byte> random_bytes(std::size_t size) {
 void expect_like_memmove(std::size_t to, std::size_t from, std::size_t size) {
   auto copied = random_bytes(std::max(to, from) + size + kPage);
   auto expected = copied;
-  copy_bytes(copied.data() + to, copied.data() + from, size);
+  copy_host_memory(copied.data() + to, copied.data() + from, size);
   std::memmove(expected.data() + to, expected.data() + from, size);
   ASSERT_TRUE(copied == expected) << "to " << to << ", from " << from << ", " << size << " bytes";
 }
@@ -52,7 +52,7 @@ TEST(Copy, MoreThanTheLastCacheHoldsIsCopiedPastTheCaches) {
   constexpr std::size_t kSize = (33U << 20U) + 13;
   const auto from = random_bytes(kSize);
   std::vector<std::byte> to(kSize + 100);
-  copy_bytes(to.data() + 50, from.data(), kSize);
+  copy_host_memory(to.data() + 50, from.data(), kSize);
   EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin() + 50));
   EXPECT_EQ(to[49], std::byte{});
   EXPECT_EQ(to[50 + kSize], std::byte{});

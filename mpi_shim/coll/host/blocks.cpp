@@ -232,7 +232,7 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
     for (int other = 1; other < segment_.size(); ++other) {
       const int rank = hosts_.here[at(other)];
       OPAL_MPI_STEP(segment_.await(other));
-      opal::copy_bytes(places[at(rank)], segment_.slot(other), block(blocks, rank).bytes());
+      opal::copy_host_memory(places[at(rank)], segment_.slot(other), block(blocks, rank).bytes());
     }
   }
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) {
@@ -311,8 +311,8 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
       if (is_ours) continue;
       for (std::size_t from = 0; from < here; ++from) {  // filled: alltoall() awaited all ranks
         for (const int to : hosts_.ranks[host]) {
-          opal::copy_bytes(next, segment_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to),
-                           bytes);
+          opal::copy_host_memory(
+              next, segment_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to), bytes);
           next += bytes;
         }
       }
@@ -325,7 +325,7 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
   segment_.begin(config_.share_slot.bytes);
   if (segment_.rank() == 0) {
     OPAL_MPI_STEP(segment_.claim());
-    opal::copy_bytes(segment_.slot(0), received, here * elsewhere * bytes);
+    opal::copy_host_memory(segment_.slot(0), received, here * elsewhere * bytes);
     segment_.arrive();
   } else {
     OPAL_MPI_STEP(segment_.await(0));

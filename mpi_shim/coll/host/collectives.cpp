@@ -115,7 +115,7 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
   segment_.begin(in.bytes());
   if (in_parts || to != rank) {
     OPAL_MPI_STEP(segment_.claim());
-    opal::copy_bytes(segment_.slot(rank), in.base(), in.bytes());
+    opal::copy_host_memory(segment_.slot(rank), in.base(), in.bytes());
     segment_.arrive();
   }
   if (!in_parts) {
@@ -134,13 +134,13 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
   std::byte* const made = out == nullptr ? part_.data() : out + offset;
   combine(own, offset, made, op);
   segment_.refill();
-  if (to != rank) opal::copy_bytes(segment_.slot(rank) + offset, made, own.bytes());
+  if (to != rank) opal::copy_host_memory(segment_.slot(rank) + offset, made, own.bytes());
   segment_.arrive();
   if (out == nullptr) return MPI_SUCCESS;
   for (int other = (rank + 1) % size; other != rank; other = (other + 1) % size) {
     OPAL_MPI_STEP(segment_.await(other));
-    opal::copy_bytes(out + cut(other) * element, segment_.slot(other) + cut(other) * element,
-                     (cut(other + 1) - cut(other)) * element);
+    opal::copy_host_memory(out + cut(other) * element, segment_.slot(other) + cut(other) * element,
+                           (cut(other + 1) - cut(other)) * element);
   }
   return MPI_SUCCESS;
 }
@@ -159,11 +159,11 @@ void HostTeam::combine(const Buffer& own, std::uint64_t offset, std::byte* out, 
   const int last = segment_.size() - 1;
   const std::byte* mine = own.base();
   if (mine == out && segment_.rank() != last) {  // in place: copy the elements before they are overwritten
-    opal::copy_bytes(part_.data(), mine, own.bytes());
+    opal::copy_host_memory(part_.data(), mine, own.bytes());
     mine = part_.data();
   }
   const auto elements_of = [&](int rank) { return rank == segment_.rank() ? mine : segment_.slot(rank) + offset; };
-  if (elements_of(last) != out) opal::copy_bytes(out, elements_of(last), own.bytes());
+  if (elements_of(last) != out) opal::copy_host_memory(out, elements_of(last), own.bytes());
   for (int rank = last - 1; rank >= 0; --rank) {
     op.apply(elements_of(rank), out, static_cast<std::int64_t>(own.count()), own.type());
   }

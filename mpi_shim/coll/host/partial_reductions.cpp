@@ -31,9 +31,9 @@ int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, b
   for (const std::vector<int>& ranks : hosts_.ranks) leaders.push_back(ranks.back());
   std::byte* const before = packed(2 * in.bytes());
   std::byte* const whole = before + in.bytes();  // at the last rank: the result of the whole host
-  if (is_last) opal::copy_bytes(whole, in.base(), in.bytes());
+  if (is_last) opal::copy_host_memory(whole, in.base(), in.bytes());
   OPAL_MPI_STEP(scan_here(in, out, op, exclusive));
-  if (is_last && !exclusive) opal::copy_bytes(whole, out, in.bytes());
+  if (is_last && !exclusive) opal::copy_host_memory(whole, out, in.bytes());
   if (is_last && exclusive && has_result) op.apply(out, whole, count, in.type());
   OPAL_MPI_STEP(
       among(leaders, [&](Schedule& schedule) { build_scan(schedule, in.at(whole), in.at(before), op, true); }));
@@ -42,7 +42,7 @@ int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, b
   if (has_result) {
     op.apply(before, out, count, in.type());
   } else {
-    opal::copy_bytes(out, before, in.bytes());
+    opal::copy_host_memory(out, before, in.bytes());
   }
   return MPI_SUCCESS;
 }
@@ -65,14 +65,14 @@ int HostTeam::scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool
       sum = segment_.slot(rank);
     }
     const bool needs_sum = !last || !exclusive;
-    if (needs_sum && sum != piece.base()) opal::copy_bytes(sum, piece.base(), piece.bytes());
+    if (needs_sum && sum != piece.base()) opal::copy_host_memory(sum, piece.base(), piece.bytes());
     if (rank != 0) {
       OPAL_MPI_STEP(segment_.await(rank - 1));
       if (needs_sum) op.apply(segment_.slot(rank - 1), sum, static_cast<std::int64_t>(piece.count()), in.type());
     }
     if (!last) segment_.arrive();
-    if (exclusive && rank != 0) opal::copy_bytes(result, segment_.slot(rank - 1), piece.bytes());
-    if (!exclusive && sum != result) opal::copy_bytes(result, sum, piece.bytes());
+    if (exclusive && rank != 0) opal::copy_host_memory(result, segment_.slot(rank - 1), piece.bytes());
+    if (!exclusive && sum != result) opal::copy_host_memory(result, sum, piece.bytes());
   }
   return MPI_SUCCESS;
 }
@@ -114,14 +114,14 @@ int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span
     segment_.begin(bytes);
     if (leads) {
       OPAL_MPI_STEP(segment_.claim());
-      opal::copy_bytes(segment_.slot(0), parts + offset, bytes);
+      opal::copy_host_memory(segment_.slot(0), parts + offset, bytes);
       segment_.arrive();
     } else {
       OPAL_MPI_STEP(segment_.await(0));
     }
     const std::uint64_t from = std::max(begin, offset);
     const std::uint64_t to = std::min(end, offset + bytes);
-    if (from < to) opal::copy_bytes(out + (from - begin), segment_.slot(0) + (from - offset), to - from);
+    if (from < to) opal::copy_host_memory(out + (from - begin), segment_.slot(0) + (from - offset), to - from);
   }
   return MPI_SUCCESS;
 }
@@ -142,7 +142,7 @@ int HostTeam::reduce_scatter_here(const Buffer& in, std::byte* out, std::span<co
     std::byte* to = segment_.slot(rank);
     std::uint64_t start = 0;
     for (const std::uint64_t count : counts) {
-      if (first < count) opal::copy_bytes(to, in.base() + (start + first) * element, size_of(count) * element);
+      if (first < count) opal::copy_host_memory(to, in.base() + (start + first) * element, size_of(count) * element);
       to += bytes;
       start += count;
     }

@@ -179,7 +179,7 @@ void LargeReceives::pulled(Incoming& message, const Error& why) noexcept {
   message.state = State::arrived;
   message.why = why;
   if (why.code == Errc{} && !message.header.empty()) {
-    copy_bytes(message.buffer, message.header.data(), message.header.size());
+    copy_host_memory(message.buffer, message.header.data(), message.header.size());
   }
   deliver(message.from);
 }

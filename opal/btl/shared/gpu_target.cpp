@@ -191,7 +191,7 @@ void GpuTarget::land(Endpoint& from, const wire::PutPiece& piece, const MemoryHa
 Result<void> GpuTarget::copy_in(Transfer& transfer, std::uint64_t generation, std::byte* to, ByteSpan data) noexcept {
   if (data.empty()) return {};
   if (Slot* const slot = data.size() <= slot_size_ ? take_slot() : nullptr; slot != nullptr) {
-    copy_bytes(slot->data, data.data(), data.size());
+    copy_host_memory(slot->data, data.data(), data.size());
     slot->size = data.size();
     const auto started = start(*slot, transfer, generation, to, slot->data);
     if (started || started.error().code != Errc::busy) return started;

@@ -46,7 +46,7 @@ Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan p
                                        Completion& completion) noexcept {
   Fragment fragment = alloc(to, header.size() + payload.size());
   if (!fragment) return fragment;
-  if (!header.empty()) copy_bytes(fragment.data().data(), header.data(), header.size());
+  if (!header.empty()) copy_host_memory(fragment.data().data(), header.data(), header.size());
   if (const auto copied = gpu::copy(fragment.data().data() + header.size(), payload.data(), payload.size()); !copied) {
     to.set_error(copied.error());
     return {};

@@ -227,7 +227,7 @@ OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& oper
   if (writing) {
     piece.destination = local;
   } else {
-    copy_bytes(piece.buffer->data, local, piece.size);
+    copy_host_memory(piece.buffer->data, local, piece.size);
   }
   return Room::posted;
 }
@@ -320,7 +320,7 @@ void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
   RdmaOperation& operation = *piece.operation;
   Transfer& transfer = verbs_.transfer_of(operation);
   if (wc.status == IBV_WC_SUCCESS) {
-    if (piece.destination != nullptr) copy_bytes(piece.destination, piece.buffer->data, piece.size);
+    if (piece.destination != nullptr) copy_host_memory(piece.destination, piece.buffer->data, piece.size);
     transfer.acknowledged += piece.size;
     release(piece);
     const bool whole = operation.kind == Kind::atomic || transfer.acknowledged == operation.total;

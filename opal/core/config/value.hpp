@@ -19,7 +19,7 @@
 
 namespace opal::config {
 
-/// The users for whom a variable is meant: all users, performance work, work on OPAL itself.
+/// The audience of a variable: all users, performance work, work on OPAL itself.
 enum class Level : std::uint8_t { user, tuner, developer };
 
 /// The types a variable may have, in the order of Value's alternatives.

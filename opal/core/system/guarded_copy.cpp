@@ -166,7 +166,7 @@ bool guarded_copy(std::byte* to, const std::byte* from, std::size_t size) noexce
   if (sigsetjmp(mine.back, 0) != 0) return false;
   guard = &mine;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  copy_bytes(to, from, size);
+  copy_host_memory(to, from, size);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   guard = mine.outer;
   return true;

@@ -22,11 +22,7 @@ OPAL_EXPORT Result<void> copy_any(void* to, const void* from, std::size_t size) 
 inline Result<void> copy(void* to, const void* from, std::size_t size) noexcept {
   if (active()) [[unlikely]]
     return size == 0 ? Result<void>{} : detail::copy_any(to, from, size);
-  if (size <= kShortCopy) {
-    copy_short(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
-  } else {
-    copy_bytes(to, from, size);
-  }
+  copy_to(static_cast<std::byte*>(to), {static_cast<const std::byte*>(from), size});
   return {};
 }
 

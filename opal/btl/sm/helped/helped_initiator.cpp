@@ -122,7 +122,7 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
         peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a chunk of a put", piece.first});
         break;
       }
-      copy_bytes(transfer.here() + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.there.size));
+      copy_host_memory(transfer.here() + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.there.size));
     }
     state.ring.pop(piece);
   }

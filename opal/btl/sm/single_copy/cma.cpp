@@ -75,17 +75,12 @@ CopyOutcome copy_in_two_steps(pid_t pid, const RemoteRange& there, std::byte* he
     piece.size = std::min<std::uint64_t>(piece.size, kTwoStepPiece);
     std::byte* const between = buffer + piece.address % kLine;
     std::byte* const user = here + outcome.copied;
-    const Error bad_buffer{Errc::invalid_argument, EFAULT, "put or get: the caller's buffer",
-                           there.size - outcome.copied};
-    if (write && !guarded_copy(between, user, piece.size)) {
-      outcome.error = bad_buffer;
-      return outcome;
-    }
+    const CopyOutcome bad_buffer{
+        outcome.copied,
+        {Errc::invalid_argument, EFAULT, "put or get: the caller's buffer", there.size - outcome.copied}};
+    if (write && !guarded_copy(between, user, piece.size)) return bad_buffer;
     const CopyOutcome copied = call_kernel(pid, piece, between, write);
-    if (!write && !guarded_copy(user, between, copied.copied)) {
-      outcome.error = bad_buffer;
-      return outcome;
-    }
+    if (!write && !guarded_copy(user, between, copied.copied)) return bad_buffer;
     outcome.copied += copied.copied;
     outcome.error = copied.error;
     if (copied.copied != piece.size) return outcome;

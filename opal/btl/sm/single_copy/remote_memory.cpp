@@ -38,7 +38,7 @@ Result<Target> RemoteMemory::resolve(const MemoryHandle& handle, std::uint64_t a
 CopyOutcome RemoteMemory::move(const Target& target, std::byte* here, bool write) noexcept {
   switch (target.access) {
     case Target::Access::mapped:
-      copy_bytes(write ? target.mapped : here, write ? here : target.mapped, target.range.size);
+      copy_host_memory(write ? target.mapped : here, write ? here : target.mapped, target.range.size);
       return {target.range.size, {}};
     case Target::Access::mechanism: return copy.copy(target.range, here, write);
     case Target::Access::messages: break;

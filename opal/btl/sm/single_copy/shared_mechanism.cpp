@@ -63,7 +63,7 @@ std::byte* SharedMechanism::map(const RemoteRange& range) noexcept {
 CopyOutcome SharedMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
   std::byte* const mapped = map(there);
   if (mapped == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", there.address}};
-  copy_bytes(write ? mapped : here, write ? here : mapped, there.size);
+  copy_host_memory(write ? mapped : here, write ? here : mapped, there.size);
   return {there.size, {}};
 }
 
