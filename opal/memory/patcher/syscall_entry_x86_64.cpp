@@ -7,8 +7,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "opal/core/sanitizer.hpp"
 #include "opal/memory/address_space/mapping_calls.hpp"
 #include "opal/memory/patcher/trampolines.hpp"
+
+#if OPAL_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#endif
 
 // Used by the assembly below.  size: bytes of the save area.  mask: the state components for XSAVE; 0: the processor
 // has no XSAVE, and FXSAVE saves all vector registers.
@@ -18,7 +23,14 @@ __attribute__((visibility("hidden"))) std::uint32_t opal_memory_save_mask = 0;
 __attribute__((visibility("hidden"))) long opal_memory_system_call(const opal::memory::SystemCall* call) noexcept;
 }
 
-long opal_memory_system_call(const opal::memory::SystemCall* call) noexcept { return opal::memory::perform(*call); }
+long opal_memory_system_call(const opal::memory::SystemCall* call) noexcept {
+#if OPAL_ADDRESS_SANITIZER
+  // A canceled thread leaves the marks of its frames behind, and calls madvise() for its stack when it ends.  The
+  // assembly below does not clear them.
+  __asan_unpoison_memory_region(call, sizeof *call);
+#endif
+  return opal::memory::perform(*call);
+}
 
 // On entry the registers are those of a system call, with the number in rax.  The pushes build a SystemCall on the
 // stack, last member first.
