@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/p2p/engine.hpp — point-to-point messages of one VCI over active messages.  Protocols: eager, synchronous
 // eager, and rendezvous.  In a rendezvous the receiver fetches the data by a get if the transport needs no help of the
-// sender for it; otherwise the sender pushes them.  Without unexpected-message credit a sender uses rendezvous, which
-// limits the memory that a target needs for unexpected messages (credit.cpp).
+// sender for it; otherwise the sender pushes them, and the offer carries the first part.  Without unexpected-message
+// credit a sender uses rendezvous, which limits the memory that a target needs for unexpected messages (credit.cpp).
 // The Engine has the open channels, the transfers in flight, and the operations that wait for the transport.
 // Owns the pools of requests; borrows the Context, the Connector, channels and peers.
 // Threads: any; takes the Context's lock, except where a function requires that the caller holds it.  wait() and
@@ -282,15 +282,15 @@ class Engine {
   /// ones for reuse, so that most copies allocate nothing.
   Unexpected& new_unexpected(const Incoming& message);
   void keep(std::unique_ptr<Unexpected> received) noexcept;
-  /// An eager message of `peer` no longer occupies memory here: counts its credit, and announces it to the sender each
-  /// announce_after_ bytes.
+  /// `bytes` of data of a first message of `peer` no longer occupy memory here: counts their credit, and announces it
+  /// to the sender each announce_after_ bytes.
   void note_received(Peer& peer, std::uint64_t bytes) noexcept {
     peer.received += Peer::cost(bytes);
     if (peer.received - peer.announced >= announce_after_) [[unlikely]]
       announce(peer);
   }
   void note_received(Peer& peer, const Incoming& message) noexcept {
-    if (message.kind == wire::kEager || message.kind == wire::kEagerSync) note_received(peer, message.size);
+    if (message.took_credit()) note_received(peer, message.payload.size());
   }
   void announce(Peer& peer) noexcept;
   [[nodiscard]] static bool all_failed(const Channel& channel, int source) noexcept;

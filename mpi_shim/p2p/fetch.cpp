@@ -77,7 +77,7 @@ void Fetch::give_up() noexcept {
     receive.end(MPI_ERR_PROC_ABORTED);
   } else {
     log::warn("mpi", "a get of {} bytes failed, the sender pushes them instead: {}", asked_, to_string(error));
-    receive.ask_for_data(send_id_);
+    receive.ask_for_data(send_id_, {});
   }
   --engine_.fetching_;
   engine_.fetches_.give_back(*this);

@@ -93,34 +93,39 @@ void Receive::accept_data(ByteSpan data) noexcept {
 }
 
 void Receive::begin_rendezvous(const Incoming& message) noexcept {
-  if (message.payload.empty() || !from_->one_sided()) return ask_for_data(message.send_id);
+  if (message.address == 0) return ask_for_data(message.send_id, message.payload);
   const auto handle = MemoryHandle::from_bytes(message.payload);
-  if (!handle) return ask_for_data(message.send_id);
+  if (!handle || !from_->one_sided()) return ask_for_data(message.send_id, {});
   engine_.fetches_.take(engine_).begin(*this, message, *handle);
 }
 
-void Receive::ask_for_data(std::uint64_t send_id) noexcept {
+void Receive::ask_for_data(std::uint64_t send_id, ByteSpan first_part) noexcept {
   // The sender of this offer has already failed; peer_failed() does not run again to end this receive.
   if (wanted_ != 0 && from_->dead()) [[unlikely]]
     return end(MPI_ERR_PROC_ABORTED);
   received_ = 0;
   ++engine_.rendezvous_;
   if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);
-  if (wanted_ != 0) id_ = engine_.receiving_.add(*this);
+  append(first_part.first(std::min<std::size_t>(first_part.size(), wanted_)));
+  if (received_ != wanted_) id_ = engine_.receiving_.add(*this);
   engine_.send_control(*from_, wire::kClearToSend, wire::ClearToSend{send_id, id_, wanted_});
-  if (wanted_ == 0) finish();
+  if (received_ == wanted_) end_of_data();
 }
 
 bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
   if (header.offset != received_ || data.size() > wanted_ - received_) return false;
+  append(data);
+  if (received_ == wanted_) end_of_data();
+  return true;
+}
+
+void Receive::append(ByteSpan data) noexcept {
   if (buffer_.contiguous() != nullptr) {
     copy_bytes(buffer_.contiguous() + received_, data.data(), data.size());
   } else {
     cursor_.unpack(data);
   }
   received_ += data.size();
-  if (received_ == wanted_) end_of_data();
-  return true;
 }
 
 void Receive::end_of_data() noexcept {

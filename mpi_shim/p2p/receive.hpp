@@ -65,8 +65,10 @@ class Receive final : public Request, private match::PostedRecv {
   void accept_size(int source, int tag, std::uint64_t size) noexcept;
   void accept_data(ByteSpan data) noexcept;
   void begin_rendezvous(const Incoming& message) noexcept;
-  /// Sends ClearToSend, upon which the sender pushes the data.
-  void ask_for_data(std::uint64_t send_id) noexcept;
+  /// Takes the first part of the data, from the offer.  Sends ClearToSend, upon which the sender pushes the rest.
+  void ask_for_data(std::uint64_t send_id, ByteSpan first_part) noexcept;
+  /// Copies data to the place behind those received so far.
+  void append(ByteSpan data) noexcept;
   /// Takes a piece of pushed data.  False: its offset or size does not follow the data received so far.
   bool on_data(const wire::DataHeader& header, ByteSpan data) noexcept;
   void end_of_data() noexcept;
@@ -79,7 +81,7 @@ class Receive final : public Request, private match::PostedRecv {
   am::Endpoint* from_ = nullptr;  // the sender, once matched
   std::uint64_t id_ = 0;          // number in Engine::receiving_; 0: none
   std::uint64_t wanted_ = 0;      // bytes of the message that fit the buffer
-  std::uint64_t received_ = 0;    // bytes of pushed data so far
+  std::uint64_t received_ = 0;    // bytes of offered and pushed data so far
   datatype::Cursor cursor_;       // the position of unpacking in a non-contiguous buffer
 };
 

@@ -149,7 +149,15 @@ Post Send::post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcep
   return endpoint.send(fragment, tag);
 }
 
-/// Sends the offer of a rendezvous, with a memory handle if the receiver can fetch the data without help of the sender.
+std::uint64_t Send::first_part(const am::Endpoint& endpoint) const noexcept {
+  if (buffer_.contiguous() == nullptr) return 0;
+  const std::uint64_t carried = endpoint.attributes().max_send - sizeof(wire::RendezvousHeader);
+  const std::uint64_t part = std::min({buffer_.bytes(), peer_->eager_below_when_free - 1, carried});
+  return peer_->sent + Peer::cost(part) <= peer_->may_send ? part : 0;
+}
+
+/// Sends the offer of a rendezvous, with a memory handle if the receiver can fetch the data without help of the sender,
+/// otherwise with the first part of the data, so that they arrive while the answer is under way.
 Post Send::post_offer(am::Endpoint& endpoint) noexcept {
   std::array<std::byte, sizeof(wire::RendezvousHeader) + MemoryHandle::kMaxSize> bytes;
   std::size_t size = sizeof(wire::RendezvousHeader);
@@ -172,13 +180,14 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
     }
   }
   std::memcpy(bytes.data(), &header, sizeof header);
-  return endpoint.send_inline(wire::kRendezvous, ByteSpan{bytes}.first(size), {});
+  pushed_ = header.address == 0 ? first_part(endpoint) : 0;
+  if (pushed_ != 0) peer_->sent += Peer::cost(pushed_);
+  return endpoint.send_inline(wire::kRendezvous, ByteSpan{bytes}.first(size), {buffer_.contiguous(), pushed_});
 }
 
 void Send::on_clear_to_send(const wire::ClearToSend& message) noexcept {
   wanted_ = std::min(message.size, buffer_.bytes());
   receive_id_ = message.receive_id;
-  pushed_ = 0;
   if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);
   step_ = Step::push;
   engine_.sending_.remove(std::exchange(id_, 0));
@@ -191,7 +200,7 @@ bool Send::push() noexcept {
   while (pushed_ < wanted_) {
     const std::size_t piece = static_cast<std::size_t>(std::min<std::uint64_t>(room, wanted_ - pushed_));
     const wire::DataHeader header{receive_id_, pushed_};
-    if (buffer_.contiguous() != nullptr && !opal::gpu::is_host(buffer_.contiguous())) {
+    if (buffer_.contiguous() != nullptr) {
       const Post post = endpoint.send_inline(wire::kData, bytes_of(header), {buffer_.contiguous() + pushed_, piece});
       if (post == Post::again) return false;
       if (post == Post::failed) {
@@ -208,13 +217,9 @@ bool Send::push() noexcept {
       return true;
     }
     std::memcpy(fragment.data().data(), &header, sizeof header);
-    if (buffer_.contiguous() != nullptr) {
-      opal::copy_host_memory(fragment.data().data() + sizeof header, buffer_.contiguous() + pushed_, piece);
-    } else {
-      cursor_.seek(static_cast<std::int64_t>(pushed_));  // the cursor is ahead if the last packed fragment was not sent
-      cursor_.pack(fragment.data().subspan(sizeof header, piece));
-      check_copy(cursor_.failure());
-    }
+    cursor_.seek(static_cast<std::int64_t>(pushed_));  // the cursor is ahead if the last packed fragment was not sent
+    cursor_.pack(fragment.data().subspan(sizeof header, piece));
+    check_copy(cursor_.failure());
     fragment.shrink(sizeof header + piece);
     const Post post = endpoint.send(fragment, wire::kData);
     if (post == Post::again) return false;

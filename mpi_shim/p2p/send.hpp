@@ -47,6 +47,8 @@ class Send final : public Request, private Stalled {
   void set_offered(bool offered) noexcept;  // also counts in Peer::offered
   Post post_eager(am::Endpoint& endpoint) noexcept;
   Post post_offer(am::Endpoint& endpoint) noexcept;
+  /// How many bytes of the message an offer without a memory handle carries: up to the eager limit, if credit is left.
+  [[nodiscard]] std::uint64_t first_part(const am::Endpoint& endpoint) const noexcept;
   Post post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept;
   [[nodiscard]] int first_outcome() const noexcept;
   [[nodiscard]] int why_failed() noexcept;
@@ -78,8 +80,8 @@ class Send final : public Request, private Stalled {
   am::ExposedMemory memory_;      // the registration that the receiver fetches from
   datatype::Cursor cursor_;       // the position of pushing in a non-contiguous buffer
   std::uint64_t receive_id_ = 0;  // the receiver's number of its Receive, from ClearToSend
-  std::uint64_t pushed_ = 0;      // bytes sent by push()
-  std::uint64_t wanted_ = 0;      // bytes that push() sends in all
+  std::uint64_t pushed_ = 0;      // bytes sent by the offer and by push()
+  std::uint64_t wanted_ = 0;      // the value of pushed_ at which push() ends
 };
 
 }  // namespace mpi_shim::p2p

@@ -15,7 +15,7 @@ namespace mpi_shim::p2p::wire {
 
 inline constexpr Tag kEager = kMpiTags.first;           ///< MatchHeader, data
 inline constexpr Tag kEagerSync = kMpiTags.first + 1;   ///< SyncHeader, data; answered by Matched
-inline constexpr Tag kRendezvous = kMpiTags.first + 2;  ///< RendezvousHeader, memory handle or nothing
+inline constexpr Tag kRendezvous = kMpiTags.first + 2;  ///< RendezvousHeader, memory handle or first part of the data
 inline constexpr Tag kMatched =
     kMpiTags.first + opal::kAnswerBit;             ///< Answer: a synchronous eager message found its receive
 inline constexpr Tag kClearToSend = kMatched + 1;  ///< ClearToSend: the receiver wants the data pushed
@@ -67,7 +67,8 @@ struct RendezvousHeader {
   std::uint32_t reserved;
   std::uint64_t send_id;
   std::uint64_t size;     ///< bytes of the whole message
-  std::uint64_t address;  ///< of the message in the sender's memory if a memory handle follows; else 0
+  std::uint64_t address;  ///< of the message in the sender's memory if a memory handle follows; else 0, and then
+                          ///< the first part of the data follows, which may be empty
 };
 static_assert(sizeof(RendezvousHeader) == 40 && offsetof(RendezvousHeader, size) == 24, "layout v1");
 
@@ -85,7 +86,8 @@ struct Cancel {
 struct ClearToSend {
   std::uint64_t send_id;
   std::uint64_t receive_id;
-  std::uint64_t size;  ///< bytes to push: less than the message if the receive buffer is shorter
+  std::uint64_t
+      size;  ///< bytes to push, with those of the offer: less than the message if the receive buffer is shorter
 };
 
 struct DataHeader {

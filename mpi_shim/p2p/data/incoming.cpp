@@ -31,8 +31,7 @@ bool Incoming::parse(const btl::Delivery& delivery) noexcept {
       size = header.size;
       address = header.address;
       payload = data.subspan(sizeof header);
-      if (payload.size() > MemoryHandle::kMaxSize) return false;
-      return true;
+      return payload.size() <= (address != 0 ? MemoryHandle::kMaxSize : size);
     }
     case wire::kFailure: {
       if (!read_object(data, match)) return false;

@@ -17,8 +17,15 @@ struct Incoming {
   std::uint64_t send_id = 0;  ///< the sender's number of its Send; 0 for kEager and kFailure
   std::uint64_t size = 0;     ///< bytes of the whole message
   std::uint64_t address = 0;  ///< kRendezvous with a memory handle: the address of the message at the sender
-  ByteSpan payload;           ///< the data; kRendezvous: the memory handle, or empty; kFailure: wire::Failure
+  /// The data; kRendezvous: the memory handle if `address` is not 0, else the first part of the data; kFailure:
+  /// wire::Failure.
+  ByteSpan payload;
 
+  /// Whether the sender has used unexpected-message credit for `payload`.
+  [[nodiscard]] bool took_credit() const noexcept {
+    return kind == wire::kEager || kind == wire::kEagerSync ||
+           (kind == wire::kRendezvous && address == 0 && !payload.empty());
+  }
   /// Fills a default-constructed object.  False: the bytes are not a valid message of their tag.
   [[nodiscard]] bool parse(const btl::Delivery& delivery) noexcept;
 };

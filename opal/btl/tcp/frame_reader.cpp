@@ -11,8 +11,13 @@ FrameReader::Next FrameReader::broken(const char* why, std::uint64_t detail) noe
 }
 
 FrameReader::Next FrameReader::next() noexcept {
-  const ByteSpan bytes{buffer_.data() + begin_, end_ - begin_};
-  if (!read_object(bytes, frame_)) return Next::incomplete;
+  if (!read_object(unread(), frame_)) return Next::incomplete;
+  while (frame_.kind == static_cast<std::uint16_t>(wire::Kind::filler)) {
+    if (frame_.size != wire::kFillerSize || frame_.tag != 0) return broken("tcp: filler of a wrong size", frame_.size);
+    if (unread().size() < wire::frame_size(wire::kFillerSize)) return Next::incomplete;
+    begin_ += wire::frame_size(wire::kFillerSize);
+    if (!read_object(unread(), frame_)) return Next::incomplete;
+  }
   if (frame_.kind == static_cast<std::uint16_t>(wire::Kind::goodbye)) {
     if (frame_.size != 0 || frame_.tag != 0) return broken("tcp: goodbye with content", frame_.size);
     begin_ += sizeof frame_;
@@ -24,8 +29,8 @@ FrameReader::Next FrameReader::next() noexcept {
   if (frame_.size > max_payload_) return broken("tcp: message longer than announced", frame_.size);
   if (frame_.tag == 0 || frame_.tag == 0xffff) return broken("tcp: message with a reserved tag", frame_.tag);
   const std::size_t whole = wire::frame_size(frame_.size);
-  if (bytes.size() < whole) return Next::incomplete;
-  payload_ = bytes.subspan(sizeof frame_, frame_.size);
+  if (unread().size() < whole) return Next::incomplete;
+  payload_ = unread().subspan(sizeof frame_, frame_.size);
   begin_ += whole;
   return Next::message;
 }

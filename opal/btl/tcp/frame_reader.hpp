@@ -42,6 +42,7 @@ class OPAL_EXPORT FrameReader {
   void received(std::size_t size) noexcept { end_ += size; }
 
  private:
+  [[nodiscard]] ByteSpan unread() const noexcept { return {buffer_.data() + begin_, end_ - begin_}; }
   Next broken(const char* why, std::uint64_t detail) noexcept;
   void move_to_front() noexcept;
 

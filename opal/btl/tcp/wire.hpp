@@ -16,7 +16,7 @@ namespace opal::btl::tcp::wire {
 
 static_assert(std::endian::native == std::endian::little, "structs go over the wire as they are");
 
-inline constexpr std::uint32_t kWireVersion = 2;
+inline constexpr std::uint32_t kWireVersion = 3;
 inline constexpr std::uint64_t kMagic = 0x637420206c61706f;  // "opal  tc"
 
 /// First bytes of the acceptor.  They are read without a proof and carry the version, so this layout never changes.
@@ -48,15 +48,19 @@ static_assert(sizeof(Welcome) == 40 && std::has_unique_object_representations_v<
 enum class Kind : std::uint16_t {
   message = 1,
   goodbye = 2,  ///< the sender has disconnected; nothing follows
+  filler = 3,   ///< kFillerSize bytes of no meaning, which move the payload of the next frame
 };
 
 /// The header of each payload.  The payload is padded to 8 bytes; `size` excludes the padding.
 struct Frame {
   std::uint32_t size;
-  std::uint16_t tag;   ///< 0 for goodbye
+  std::uint16_t tag;   ///< 0 unless kind is message
   std::uint16_t kind;  ///< Kind
 };
 static_assert(sizeof(Frame) == 8 && std::has_unique_object_representations_v<Frame>, "wire layout v2");
+
+/// Payload of a filler; with its Frame it has 64 bytes.
+inline constexpr std::size_t kFillerSize = 56;
 
 constexpr std::size_t padding(std::size_t size) noexcept { return (8 - size % 8) % 8; }
 /// Bytes of a whole frame with `size` bytes of payload.

@@ -108,11 +108,30 @@ TEST_F(Reading, AGoodbyeEndsTheStream) {
   EXPECT_EQ(messages.size(), 1U);
 }
 
+TEST_F(Reading, FillersAreSkippedAtEveryPlaceAndInAnyPieces) {
+  const Bytes filler = frame(wire::kFillerSize, 0, 3, wire::kFillerSize);
+  ASSERT_EQ(filler.size(), 64U);
+  for (const std::size_t step : {1U, 7U, 64U, 65U, 5000U}) {
+    reader = FrameReader{buffer, kMax};
+    messages.clear();
+    Bytes stream;
+    const std::vector<std::size_t> sizes{5, kMax, 0, kMax - 8, 17};
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      for (std::size_t k = 0; k < 10 * i; ++k) stream.insert(stream.end(), filler.begin(), filler.end());
+      const Bytes one = message(sizes[i], static_cast<std::uint16_t>(i + 1));
+      stream.insert(stream.end(), one.begin(), one.end());
+    }
+    stream.insert(stream.end(), filler.begin(), filler.end());
+    EXPECT_EQ(feed(stream, [&] { return step; }), FrameReader::Next::incomplete);
+    expect_messages(messages, sizes);
+  }
+}
+
 TEST_F(Reading, WhatIsNoFrameIsBrokenBeforeItsContentIsWaitedFor) {
   const Bytes bad[] = {
-      frame(kMax + 1, 5, 1, 0), frame(0xffffffff, 5, 1, 0), frame(8, 0, 1, 0),
-      frame(8, 0xffff, 1, 0),   frame(8, 5, 0, 0),          frame(8, 5, 3, 0),
-      frame(1, 0, 2, 0),        frame(0, 5, 2, 0),          frame(8, 5, 0xffff, 0),
+      frame(kMax + 1, 5, 1, 0), frame(0xffffffff, 5, 1, 0), frame(8, 0, 1, 0),  frame(8, 0xffff, 1, 0),
+      frame(8, 5, 0, 0),        frame(8, 5, 4, 0),          frame(1, 0, 2, 0),  frame(0, 5, 2, 0),
+      frame(8, 5, 0xffff, 0),   frame(55, 0, 3, 0),         frame(57, 0, 3, 0), frame(56, 5, 3, 0),
   };
   for (const Bytes& bytes : bad) {
     reader = FrameReader{buffer, kMax};

@@ -202,6 +202,25 @@ TEST(TcpSilence, APeerThatMerelyDoesNotReadLivesOn) {
   ASSERT_TRUE(pump([&] { return !watched.peer->closed() && watched.peer->heard.size() == expected; }, *watched.side));
 }
 
+TEST_F(TcpSending, LargePayloadsArriveUnchangedFromEveryPlaceInAPage) {
+  constexpr std::size_t kSize = 5000;
+  std::vector<std::byte> memory(2 * kSize + 4096);
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i * 7 + i / 256);
+  std::size_t sent = 0;
+  for (std::size_t offset = 0; offset < 256; ++offset) {
+    for (const std::size_t header : {0U, 4U, 12U}) {
+      const ByteSpan before = ByteSpan{memory}.last(header);
+      const ByteSpan payload = ByteSpan{memory}.subspan(offset, kSize - offset);
+      ASSERT_EQ(a.module->send_inline(*route, kTag, before, payload), Post::done);
+      ++sent;
+      ASSERT_TRUE(pump([&] { return b.received.size() == sent; }, a, b));
+      std::vector<std::byte> expected{before.begin(), before.end()};
+      expected.insert(expected.end(), payload.begin(), payload.end());
+      ASSERT_EQ(b.received.back(), expected) << offset << " " << header;
+    }
+  }
+}
+
 TEST_F(TcpSending, FragmentsRunOutAndComeBack) {
   std::vector<btl::Fragment> taken;
   while (btl::Fragment fragment = a.module->alloc(*route, 100)) taken.push_back(std::move(fragment));
