@@ -168,6 +168,18 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   return count;
 }
 
+void Context::begin_batch() noexcept {
+  const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return;
+  for (const auto& module : state_->transports.modules) module->begin_batch();
+}
+
+void Context::end_batch() noexcept {
+  const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return;
+  for (const auto& module : state_->transports.modules) module->end_batch();
+}
+
 int Context::fd() const noexcept { return state_->waiter->fd(); }
 
 bool Context::arm() noexcept {

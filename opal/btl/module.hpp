@@ -185,6 +185,13 @@ class OPAL_EXPORT Module {
   /// Ends the checkpoint, whether checkpoint() succeeded or not.
   virtual void resume() noexcept = 0;
 
+  // --- Batches ------------------------------------------------------------------------------------------------------
+
+  /// Until the matching end_batch() the module may hold back short messages, to give several to the network with one
+  /// call.  end_batch() and progress() send them.  Order and back-pressure stay.  Calls nest.  Default: no effect.
+  virtual void begin_batch() noexcept {}
+  virtual void end_batch() noexcept {}
+
   // --- Progress and waiting -----------------------------------------------------------------------------------------
 
   /// Receives messages, completes operations and retries queued ones.  Runs at most about `budget` handlers.  Returns

@@ -431,6 +431,14 @@ opal_status_t opal_mem_free(opal_context_t* context, void* memory) noexcept {
   return misuse("opal_mem_free: not memory of this context's opal_mem_alloc, or freed already");
 }
 
+void opal_batch_begin(opal_context_t* context) noexcept {
+  if (context != nullptr) context->context->begin_batch();
+}
+
+void opal_batch_end(opal_context_t* context) noexcept {
+  if (context != nullptr) context->context->end_batch();
+}
+
 size_t opal_context_progress(opal_context_t* context) noexcept {
   return context != nullptr ? context->context->progress() : 0;
 }

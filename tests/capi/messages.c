@@ -216,6 +216,13 @@ const char* capi_iov(void) {
   while ((status = opal_send_iov(a.to_other, TAG, parts, 4)) == OPAL_AGAIN) opal_context_progress(a.context);
   CHECK(status == OPAL_DONE);
   CHECK(pump(&a, &b, &b.messages, 1));
+  opal_batch_begin(a.context);
+  for (int i = 0; i < 10; ++i) CHECK(opal_send(a.to_other, TAG, NULL, 0, "short", 5) == OPAL_DONE);
+  CHECK(opal_send_iov(a.to_other, TAG, parts, 4) == OPAL_DONE);
+  opal_batch_end(a.context);
+  opal_batch_begin(NULL);
+  opal_batch_end(NULL);
+  CHECK(pump(&a, &b, &b.messages, 12));
   CHECK(b.last_size == 8 && memcmp(b.last, "headtail", 8) == 0);
   close_pair(&a, &b);
   return NULL;

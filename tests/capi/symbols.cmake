@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compares the C names that libopal exports with the committed list: a name that goes or comes is a decision, not an
 # accident.   cmake -DNM=nm -DLIBRARY=libopal.so -DSYMBOLS=opal.symbols -P symbols.cmake
+cmake_policy(SET CMP0057 NEW)  # if(IN_LIST)
 execute_process(COMMAND ${NM} -D --defined-only -P ${LIBRARY} OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "(^|\n)opal_[a-z0-9_]+ T" names "${names}")
 list(TRANSFORM names REPLACE "\n" "")

@@ -83,6 +83,44 @@ TEST_P(Messages, ArriveInTheOrderTheyWerePostedWhateverTheirSize) {
   EXPECT_TRUE(pump_both([&] { return next == kCount; }));
 }
 
+TEST_P(Messages, OfABatchArriveInOrder) {
+  const std::size_t max = a().module().attributes().max_send;
+  std::uint32_t next = 0;
+  b().handler = [&](btl::Delivery& delivery) {
+    std::uint32_t number = 0;
+    ASSERT_TRUE(read_object(delivery.data, number));
+    ASSERT_EQ(number, next);
+    const std::size_t size = delivery.data.size() - sizeof number;
+    EXPECT_EQ(std::memcmp(delivery.data.data() + sizeof number, pattern(size, number).data(), size), 0);
+    ++next;
+  };
+  std::uint32_t number = 0;
+  for (int batch = 0; batch < 50; ++batch) {
+    a().module().begin_batch();
+    a().module().begin_batch();  // they nest
+    for (int i = 0; i < 20 * batch; ++i) {
+      const std::size_t sizes[] = {4, 40, 900, 3000, max - sizeof number};
+      const std::size_t size = sizes[(number * 2654435761U >> 8) % (number % 50 == 0 ? 5 : 4)];
+      ASSERT_EQ(send_to_b(bytes_of(number), pattern(size, number)), Post::done);
+      ++number;
+      if (i == batch) a().module().end_batch();
+    }
+    if (batch == 0) a().module().end_batch();
+    a().module().end_batch();
+  }
+  EXPECT_TRUE(pump_both([&] { return next == number; }));
+}
+
+TEST_P(Messages, OfABatchLeaveAtItsEndWithoutProgressOfTheSender) {
+  ASSERT_EQ(send_to_b(pattern(8, 0), {}), Post::done);  // the connection is made
+  ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
+  a().module().begin_batch();
+  for (std::uint32_t i = 1; i < 30; ++i) ASSERT_EQ(send_to_b(pattern(8, i), {}), Post::done);
+  a().module().end_batch();
+  ASSERT_TRUE(pump([&] { return b().received.size() == 30; }, b()));  // self: the sender is the receiver
+  for (std::uint32_t i = 0; i < 30; ++i) EXPECT_EQ(b().received[i], pattern(8, i));
+}
+
 TEST_P(Messages, BackPressureSaysAgainAndLosesNothing) {
   constexpr std::uint32_t kMost = 4'000'000;
   const auto payload = pattern(1000, 7);

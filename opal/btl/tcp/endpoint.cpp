@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/btl/tcp/module.hpp"
@@ -26,6 +27,9 @@ constexpr std::size_t kSmallPiece = 4 << 10;
 constexpr std::size_t kVectors = 16;
 /// Frames up to this size are copied into one buffer before the system call.
 constexpr std::size_t kGather = 512;
+/// In a batch a message of at most kHeldBack bytes is held back, until kBatchBytes are together.
+constexpr std::size_t kHeldBack = 4 << 10;
+constexpr std::size_t kBatchBytes = 32 << 10;
 constexpr unsigned kSilentPeriods = 4;  // in Config::peer_timeout
 
 constexpr std::array<std::byte, 8> kPadding{};
@@ -76,7 +80,9 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(Module& module, Reactor& reac
 Endpoint::Endpoint(Module& module, Reactor& reactor, const PeerId& peer, Mapping ring) noexcept
     : btl::Endpoint(module, peer), Source(reactor), tcp_(module), ring_(std::move(ring)), queue_(ring_.bytes()) {}
 
-Endpoint::~Endpoint() = default;
+Endpoint::~Endpoint() {
+  if (holding_) tcp_.drop_held(*this);
+}
 
 // ---- Connection -------------------------------------------------------------------------------------------------
 
@@ -197,6 +203,13 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   const std::array<ByteSpan, 4> parts{start.bytes(), header, payload, ByteSpan{kPadding}.first(wire::padding(size))};
   const std::size_t whole = start.bytes().size() + size + wire::padding(size);
   std::size_t taken = 0;
+  if (tcp_.holds_back() && whole <= kHeldBack && connected() && (queue_.empty() || holding_)) {
+    if (!std::exchange(holding_, true)) tcp_.hold(*this);
+    enqueue(parts, 0);
+    if (queue_.backlog() >= kBatchBytes) release();
+    return dead() ? Post::failed : Post::done;
+  }
+  if (holding_) release();
   if (queue_.empty() && connected()) {
     std::array<iovec, 4> vectors{vector_of(parts[0]), vector_of(parts[1]), vector_of(parts[2]), vector_of(parts[3])};
     std::size_t count = vectors.size();
@@ -216,12 +229,22 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   } else if ((size > kLarge && queue_.backlog() > kEnoughBacklog) || !queue_.fits(whole)) {
     return Post::again;
   }
+  enqueue(parts, taken);
+  return Post::done;
+}
+
+void Endpoint::enqueue(std::span<const ByteSpan> parts, std::size_t taken) noexcept {
   for (const ByteSpan part : parts) {
     const std::size_t skipped = std::min(taken, part.size());
     taken -= skipped;
     queue_.append(part.subspan(skipped));
   }
-  return Post::done;
+}
+
+void Endpoint::release() noexcept {
+  holding_ = false;
+  tcp_.drop_held(*this);
+  flush();
 }
 
 Post Endpoint::send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion,
@@ -231,6 +254,7 @@ Post Endpoint::send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Comp
   const ByteSpan frame_bytes = start.bytes();
   const ByteSpan padding = ByteSpan{kPadding}.first(wire::padding(size));
   std::size_t taken = 0;
+  if (holding_) release();
   if (queue_.empty() && connected()) {
     std::array<iovec, 4> vectors{vector_of(frame_bytes), vector_of(data), vector_of(user_payload), vector_of(padding)};
     const std::int64_t sent = send_now(vectors.data(), vectors.size());

@@ -9,6 +9,7 @@
 // Owned by its module.  Threads: as the module.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   /// `slot`: the fragment's buffer.  Unless `again` or `failed` is returned, the endpoint gives it back to the module.
   Post send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion, void* slot) noexcept;
 
+  /// Sends the messages that send_inline() has held back in a batch.
+  void release() noexcept;
+
   /// Ends the endpoint: marks it dead, closes the connection, and makes the module report it, unless it is leaving.
   void end(const Error& why) noexcept;
   /// Drops the queue and finishes its completions with `why`; does nothing if the endpoint is leaving.
@@ -74,6 +78,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   /// Gives the vectors to the kernel and queues nothing.  Returns the bytes taken, or -1 after send_failed().
   std::int64_t send_now(iovec* vectors, std::size_t count) noexcept;
   void flush() noexcept;
+  /// Copies a message, or what the kernel has not taken of it, into the queue.
+  void enqueue(std::span<const ByteSpan> parts, std::size_t taken) noexcept;
   void receive() noexcept;
   /// Runs handlers for complete frames.  False: the budget is used up or the endpoint has ended, so stop receiving.
   bool deliver() noexcept;
@@ -92,6 +98,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   Mapping input_;  // memory of reader_; empty until connected
   FrameReader reader_;
   std::vector<std::byte> detached_;  // leaving: copies of fragments and of the user's data
+  bool holding_ = false;             // the module will call release(); the queue has only messages of the batch
   bool leaving_ = false;
   bool ended_ = false;           // end() was called
   unsigned silent_periods_ = 0;  // periods in a row in which is_silent() was true

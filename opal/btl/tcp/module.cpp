@@ -248,11 +248,22 @@ bool Module::worth_asking() noexcept {
 std::size_t Module::receive(std::size_t budget) noexcept {
   turns_ = budget;
   events_ = 0;
+  ++batches_;  // the answers of handlers leave together
   if (worth_asking() && !poll_hot()) reactor_.collect();
   if (events_ != 0 || reactor_.has_work()) quiet_ = 0;
   if (reactor_.has_work()) reactor_.run();
+  --batches_;
+  release_held();
   // Scheduled sources count as an event: they make no descriptor readable, so the caller must not sleep.
   return events_ + (reactor_.has_work() ? 1 : 0);
+}
+
+void Module::end_batch() noexcept {
+  if (--batches_ == 0) release_held();
+}
+
+void Module::release_held() noexcept {
+  while (!held_.empty()) held_.back()->release();
 }
 
 bool Module::poll_hot() noexcept {

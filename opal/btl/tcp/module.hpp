@@ -36,6 +36,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
   Post send(Fragment& fragment, Tag tag) noexcept override;
 
+  void begin_batch() noexcept override { ++batches_; }
+  void end_batch() noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return reactor_.wait_fd(); }
 
  private:
@@ -58,12 +60,18 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   /// False when this progress() has run `budget` handlers.
   [[nodiscard]] bool may_deliver() const noexcept { return turns_ != 0; }
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
+  /// True when short messages may be held back: in a batch, and while progress() receives.
+  [[nodiscard]] bool holds_back() const noexcept { return batches_ != 0; }
+  /// Makes the end of the batch call release() of `endpoint`.  drop_held() undoes it.
+  void hold(Endpoint& endpoint) { held_.push_back(&endpoint); }
+  void drop_held(Endpoint& endpoint) noexcept { std::erase(held_, &endpoint); }
   /// Counts an event in the result of progress().
   void count_event() noexcept { ++events_; }
   void ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] bool has_parked(const PeerId& peer) const noexcept { return acceptor_.has_parked(peer); }
   void unpark(const PeerId& peer) noexcept { acceptor_.unpark(peer); }
 
+  void release_held() noexcept;
   /// True when this round should poll the kernel.  A poll costs as much as several messages through shared memory, so
   /// after 32 rounds without an event rounds are skipped, up to 16 in a row (256 without endpoints).
   bool worth_asking() noexcept;
@@ -80,6 +88,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   std::uint32_t skip_ = 0;         // rounds still to skip, see worth_asking()
   std::size_t turns_ = 0;          // handlers that the current progress() may still run
   std::size_t events_ = 0;         // events of the current progress()
+  std::size_t batches_ = 0;        // open batches; a receive() counts as one
+  std::vector<Endpoint*> held_;    // endpoints that hold back messages
   Endpoint* hot_ = nullptr;        // endpoint of the latest message; null: none
   unsigned polls_ = 0;             // of hot_
   std::uint64_t host_number_ = 0;  // this_host()

@@ -221,6 +221,68 @@ TEST_F(TcpSending, LargePayloadsArriveUnchangedFromEveryPlaceInAPage) {
   }
 }
 
+struct Batch : TcpSending {
+  void send(std::uint32_t number, std::size_t size) {
+    std::vector<std::byte> payload(size, static_cast<std::byte>(number));
+    ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(number), payload), Post::done);
+  }
+  void expect_received(std::uint32_t count) {
+    ASSERT_TRUE(pump([&] { return b.received.size() == count; }, b));
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::uint32_t number = 0;
+      ASSERT_TRUE(read_object(ByteSpan{b.received[i]}, number));
+      EXPECT_EQ(number, i);
+    }
+  }
+};
+
+TEST_F(Batch, ItsShortMessagesLeaveAtItsEnd) {
+  a.module->begin_batch();
+  for (std::uint32_t i = 0; i < 100; ++i) send(i, 8);
+  for (int i = 0; i < 1000; ++i) b.module->progress(64);
+  EXPECT_TRUE(b.received.empty());
+  a.module->end_batch();
+  expect_received(100);
+}
+
+TEST_F(Batch, LeavesEarlierForALongMessageForAFragmentAndForProgress) {
+  a.module->begin_batch();
+  send(0, 8);
+  send(1, 60'000);
+  expect_received(2);
+  send(2, 8);
+  btl::Fragment fragment = a.module->alloc(*route, 4);
+  const std::uint32_t number = 3;
+  std::memcpy(fragment.data().data(), &number, sizeof number);
+  ASSERT_EQ(a.module->send(fragment, kTag), Post::done);
+  expect_received(4);
+  send(4, 8);
+  a.module->progress(64);
+  expect_received(5);
+  for (std::uint32_t i = 5; i < 105; ++i) send(i, 1000);  // more than is held back at a time
+  ASSERT_TRUE(pump([&] { return b.received.size() > 30; }, b));
+  a.module->end_batch();
+  expect_received(105);
+}
+
+TEST_F(Batch, AnEndpointThatIsDisconnectedInItStillSendsWhatWasHeldBack) {
+  a.module->begin_batch();
+  for (std::uint32_t i = 0; i < 10; ++i) send(i, 8);
+  a.module->disconnect(*route);
+  a.module->end_batch();
+  expect_received(10);
+}
+
+TEST_F(Batch, AnswersOfHandlersLeaveTogetherWhenProgressEnds) {
+  b.handler = [&](btl::Delivery& delivery) {
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_EQ(b.module->send_inline(delivery.from, kTag, {}, delivery.data), Post::done);
+    }
+  };
+  for (std::uint32_t i = 0; i < 10; ++i) send(i, 8);
+  ASSERT_TRUE(pump([&] { return a.received.size() == 100; }, a, b));
+}
+
 TEST_F(TcpSending, FragmentsRunOutAndComeBack) {
   std::vector<btl::Fragment> taken;
   while (btl::Fragment fragment = a.module->alloc(*route, 100)) taken.push_back(std::move(fragment));

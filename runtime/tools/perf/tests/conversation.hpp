@@ -62,6 +62,8 @@ class Conversation {
   [[nodiscard]] am::Endpoint& peer() noexcept { return *peer_; }
   [[nodiscard]] std::size_t max_send() const noexcept { return peer_->attributes().max_send; }
   void progress() noexcept { context_->progress(); }
+  void begin_batch() noexcept { context_->begin_batch(); }
+  void end_batch() noexcept { context_->end_batch(); }
 
   /// Posts again until the post is accepted.  False: the endpoint failed, or the message is longer than max_send().
   bool send(Tag tag, bool want_answer, ByteSpan payload) noexcept {

@@ -21,14 +21,16 @@ std::uint64_t stream(Conversation& with, ByteSpan payload, std::uint64_t most, s
   const std::uint64_t base = with.answers();
   std::uint64_t wanted = 0;
   std::uint64_t sent = 0;
+  with.begin_batch();
   for (bool last = false; !last;) {
     ++sent;
     const bool ask = sent % kAnswerEvery == 0 || sent == most;
     last = sent == most || (ask && now_ns() >= end_ns);
-    if (!with.send(kStream, ask, payload)) return 0;
+    if (!with.send(kStream, ask, payload)) break;
     if (ask) ++wanted;
     if (ask && wanted > kWindow / kAnswerEvery) with.await_answers(base + wanted - kWindow / kAnswerEvery);
   }
+  with.end_batch();
   with.await_answers(base + wanted);
   return with.peer().dead() ? 0 : sent;
 }
