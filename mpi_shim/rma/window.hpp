@@ -80,6 +80,7 @@ class Window final : public handle::Object {
   [[nodiscard]] int size() const noexcept { return comm_.size(); }
   [[nodiscard]] Target& target(int rank) noexcept { return targets_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Target& target(int rank) const noexcept { return targets_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int rank_of(const Target& target) const noexcept { return static_cast<int>(&target - targets_.get()); }
   [[nodiscard]] Target& own() noexcept { return target(comm_.rank()); }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return comm_.engine(); }
 
@@ -173,6 +174,7 @@ class Window final : public handle::Object {
   int reach(Target& target);
   int find_way(Target& target, const Buffer& there, Way& way);
   int find_attached(Target& target, const Buffer& there, Way& way);
+  bool find_region(Target& target, std::uint64_t first, std::uint64_t size, Way& way);
   int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);
   int locate(const Place& place, Buffer& there) noexcept;
@@ -183,6 +185,7 @@ class Window final : public handle::Object {
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
   int swap(Target& target, const Way& way, const SwapValues& values, void* result, const Buffer& there);
+  int back_off(int tries, int holder) noexcept;
   int lock_updates(Control& control) noexcept;
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
                   MutableBytes dense, bool store);
