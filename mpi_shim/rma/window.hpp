@@ -248,17 +248,16 @@ class Window final : public handle::Object {
   AttachedTable* attached_table_ = nullptr;   // publishes attached_ to the ranks of this host; null if not shared
 
   // Epochs of this process
-  std::atomic<bool> fence_open_{false};        // between two fences
-  std::atomic<bool> fence_used_{false};        // an access since the last fence used its epoch
-  std::atomic<bool> access_open_{false};       // between MPI_Win_start and MPI_Win_complete
-  std::atomic<int> locks_{0};                  // ranks locked by MPI_Win_lock
-  std::atomic<std::uint32_t> flushes_{0};      // calls of flush(); two threads may lose one, which is harmless
-  bool exposure_open_ = false;                 // between MPI_Win_post and MPI_Win_wait
-  bool locks_all_ = false;                     // between MPI_Win_lock_all and MPI_Win_unlock_all
-  std::mutex first_access_;                    // held by lock_at_first_access() while it locks a target
-  std::vector<int> start_group_;               // ranks of MPI_Win_start
-  std::vector<int> exposed_to_;                // ranks of MPI_Win_post
-  std::atomic<std::uint32_t> completions_{0};  // kComplete signals that MPI_Win_wait has not consumed
+  std::atomic<bool> fence_open_{false};    // between two fences
+  std::atomic<bool> fence_used_{false};    // an access since the last fence used its epoch
+  std::atomic<bool> access_open_{false};   // between MPI_Win_start and MPI_Win_complete
+  std::atomic<int> locks_{0};              // ranks locked by MPI_Win_lock
+  std::atomic<std::uint32_t> flushes_{0};  // calls of flush(); two threads may lose one, which is harmless
+  bool exposure_open_ = false;             // between MPI_Win_post and MPI_Win_wait
+  bool locks_all_ = false;                 // between MPI_Win_lock_all and MPI_Win_unlock_all
+  std::mutex first_access_;                // held by lock_at_first_access() while it locks a target
+  std::vector<int> start_group_;           // ranks of MPI_Win_start
+  std::vector<int> exposed_to_;            // ranks of MPI_Win_post
 
   // Service
   struct Retry : p2p::Stalled {

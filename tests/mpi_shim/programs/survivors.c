@@ -155,6 +155,47 @@ static void in_an_attach(void) {
   CHECK_EQ(class_of(error), MPI_ERR_PROC_ABORTED);
 }
 
+/* An exposure epoch ends with an error, but what ranks said in it counts in no later one. */
+static void in_an_exposure(void) {
+  const int first[] = {dying, 2}, second[] = {2, 3}, target = 0;
+  const MPI_Win window = window_of(64);
+  MPI_Group world, origins, targets;
+  int word = 0, over = -1;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, 1, &target, &targets);
+  if (rank == 0) {
+    MPI_Group_incl(world, 2, first, &origins);
+    CHECK(MPI_Win_post(origins, 0, window) == MPI_SUCCESS);
+    CHECK(MPI_Recv(&word, 1, MPI_INT, 2, 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS); /* 2 has completed */
+  } else if (rank <= 2) {
+    CHECK(MPI_Win_start(targets, 0, window) == MPI_SUCCESS);
+  }
+  if (rank == 2) {
+    CHECK(MPI_Win_complete(window) == MPI_SUCCESS);
+    MPI_Send(&word, 1, MPI_INT, 0, 11, MPI_COMM_WORLD);
+  }
+  if (rank == dying) {
+    tell_the_others();
+    raise(SIGKILL);
+  }
+  hear();
+  if (rank == 0) {
+    CHECK_EQ(class_of(MPI_Win_wait(window)), MPI_ERR_PROC_ABORTED);
+    MPI_Group_incl(world, 2, second, &origins);
+    CHECK(MPI_Win_post(origins, 0, window) == MPI_SUCCESS);
+    CHECK(MPI_Recv(&word, 1, MPI_INT, 3, 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS); /* 3 has completed */
+    CHECK(MPI_Win_test(window, &over) == MPI_SUCCESS);
+    CHECK_EQ(over, 0);
+    MPI_Send(&word, 1, MPI_INT, 2, 12, MPI_COMM_WORLD);
+    CHECK(MPI_Win_wait(window) == MPI_SUCCESS);
+    return;
+  }
+  CHECK(MPI_Win_start(targets, 0, window) == MPI_SUCCESS);
+  if (rank == 2) CHECK(MPI_Recv(&word, 1, MPI_INT, 0, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  CHECK(MPI_Win_complete(window) == MPI_SUCCESS);
+  if (rank == 3) MPI_Send(&word, 1, MPI_INT, 0, 11, MPI_COMM_WORLD);
+}
+
 /* Whatever a collective says to a rank, it ends in all of them. */
 static void before_collectives(void) {
   enum { elements = 20000 };
@@ -212,6 +253,7 @@ int main(int argc, char** argv) {
   if (strcmp(where, "own") == 0) with_a_lock(MPI_LOCK_EXCLUSIVE, dying);
   if (strcmp(where, "accumulate") == 0) in_an_accumulate();
   if (strcmp(where, "attach") == 0) in_an_attach();
+  if (strcmp(where, "exposure") == 0) in_an_exposure();
   if (strcmp(where, "collectives") == 0) before_collectives();
   if (strcmp(where, "finalize") == 0) before_finalize();
   end(where);
