@@ -144,16 +144,28 @@ int Window::find_attached(Target& target, const Buffer& there, Way& way) {
   }
   const Buffer::Span span = there.span();
   const std::uint64_t first = reinterpret_cast<std::uint64_t>(there.base()) + static_cast<std::uint64_t>(span.offset);
-  const am::Lock::Guard guard{engine().lock()};
-  if (way.path == Target::Path::mapped) return owns(first, span.size) ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
+  if (way.path == Target::Path::mapped) {
+    const am::Lock::Guard guard{engine().lock()};
+    return owns(first, span.size) ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
+  }
   if (way.path != Target::Path::one_sided) return MPI_SUCCESS;
+  for (int tries = 0; !find_region(target, first, span.size, way); ++tries) {
+    if (const int error = back_off(tries, rank_of(target)); error != MPI_SUCCESS) return error;
+  }
+  return MPI_SUCCESS;
+}
+
+/// Sets the path by the target's table of attached memory.  False: the target changes the table.
+bool Window::find_region(Target& target, std::uint64_t first, std::uint64_t size, Way& way) {
+  const am::Lock::Guard guard{engine().lock()};
   Target::Accessed& accessed = *target.accessed;
-  if (target.attached->version() != accessed.regions_version) {
-    accessed.regions_version = target.attached->read(accessed.regions);
+  if (target.attached->version() != accessed.regions_version &&
+      !target.attached->try_read(accessed.regions, accessed.regions_version)) {
+    return false;
   }
   way.path = Target::Path::messages;
   for (const AttachedRegion& region : accessed.regions) {
-    if (!region.contains(first, span.size)) continue;
+    if (!region.contains(first, size)) continue;
     const auto handle = target.peer->endpoint->unpack_key(ByteSpan{region.key}.first(region.key_size));
     if (!handle) continue;
     way.of_region = *handle;
@@ -161,7 +173,7 @@ int Window::find_attached(Target& target, const Buffer& there, Way& way) {
     way.path = Target::Path::one_sided;
     break;
   }
-  return MPI_SUCCESS;
+  return true;
 }
 
 int Window::move(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request) {

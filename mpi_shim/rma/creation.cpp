@@ -65,7 +65,10 @@ class Creation {
 
 int Creation::run(Window*& made) {
   auto window = handle::create<Window>(comm_.vci().windows(), communicators_, comm_, wish_.flavor);
-  if (!window) return MPI_ERR_NO_MEM;  // in all processes or in none: the arena only reserves address space
+  if (!window) {  // in all processes or in none: the arena only reserves address space
+    communicators_.free(comm_);
+    return MPI_ERR_NO_MEM;
+  }
   window_ = std::move(*window);
   sizes_.resize(ranks_);
   sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit};

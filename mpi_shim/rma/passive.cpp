@@ -48,7 +48,7 @@ int Window::poll_until(Target& target, Condition condition) noexcept {
       may_yield = yield_policy.give();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
-      if (is_access_lock_lost(target) || has_failed(static_cast<int>(&target - targets_.get()))) {
+      if (is_access_lock_lost(target) || has_failed(rank_of(target))) {
         return condition() ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
       }
     }

@@ -106,7 +106,8 @@ int Window::post(const comm::Group& group, int assertion) {
 }
 
 bool Window::all_completed() const noexcept {
-  return completions_.load(std::memory_order_acquire) >= exposed_to_.size();
+  return std::all_of(exposed_to_.begin(), exposed_to_.end(),
+                     [&](int rank) { return target(rank).completions.load(std::memory_order_acquire) > 0; });
 }
 
 bool Window::lost_an_origin() const noexcept {
@@ -129,13 +130,13 @@ int Window::test(bool& over) {
     engine().poll_all();
     over = all_completed();
   }
-  if (over) {
-    completions_.fetch_sub(static_cast<std::uint32_t>(exposed_to_.size()), std::memory_order_relaxed);
-  } else if (lost_an_origin()) {
+  if (!over && lost_an_origin()) {
     over = true;
     error = MPI_ERR_PROC_ABORTED;
   }
-  if (over) exposure_open_ = false;
+  if (!over) return MPI_SUCCESS;
+  for (const int rank : exposed_to_) target(rank).completions.fetch_sub(1, std::memory_order_relaxed);
+  exposure_open_ = false;
   return error;
 }
 

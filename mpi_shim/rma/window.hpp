@@ -80,6 +80,7 @@ class Window final : public handle::Object {
   [[nodiscard]] int size() const noexcept { return comm_.size(); }
   [[nodiscard]] Target& target(int rank) noexcept { return targets_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Target& target(int rank) const noexcept { return targets_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int rank_of(const Target& target) const noexcept { return static_cast<int>(&target - targets_.get()); }
   [[nodiscard]] Target& own() noexcept { return target(comm_.rank()); }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return comm_.engine(); }
 
@@ -173,6 +174,7 @@ class Window final : public handle::Object {
   int reach(Target& target);
   int find_way(Target& target, const Buffer& there, Way& way);
   int find_attached(Target& target, const Buffer& there, Way& way);
+  bool find_region(Target& target, std::uint64_t first, std::uint64_t size, Way& way);
   int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);
   int locate(const Place& place, Buffer& there) noexcept;
@@ -183,6 +185,7 @@ class Window final : public handle::Object {
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
   int swap(Target& target, const Way& way, const SwapValues& values, void* result, const Buffer& there);
+  int back_off(int tries, int holder) noexcept;
   int lock_updates(Control& control) noexcept;
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
                   MutableBytes dense, bool store);
@@ -245,17 +248,16 @@ class Window final : public handle::Object {
   AttachedTable* attached_table_ = nullptr;   // publishes attached_ to the ranks of this host; null if not shared
 
   // Epochs of this process
-  std::atomic<bool> fence_open_{false};        // between two fences
-  std::atomic<bool> fence_used_{false};        // an access since the last fence used its epoch
-  std::atomic<bool> access_open_{false};       // between MPI_Win_start and MPI_Win_complete
-  std::atomic<int> locks_{0};                  // ranks locked by MPI_Win_lock
-  std::atomic<std::uint32_t> flushes_{0};      // calls of flush(); two threads may lose one, which is harmless
-  bool exposure_open_ = false;                 // between MPI_Win_post and MPI_Win_wait
-  bool locks_all_ = false;                     // between MPI_Win_lock_all and MPI_Win_unlock_all
-  std::mutex first_access_;                    // held by lock_at_first_access() while it locks a target
-  std::vector<int> start_group_;               // ranks of MPI_Win_start
-  std::vector<int> exposed_to_;                // ranks of MPI_Win_post
-  std::atomic<std::uint32_t> completions_{0};  // kComplete signals that MPI_Win_wait has not consumed
+  std::atomic<bool> fence_open_{false};    // between two fences
+  std::atomic<bool> fence_used_{false};    // an access since the last fence used its epoch
+  std::atomic<bool> access_open_{false};   // between MPI_Win_start and MPI_Win_complete
+  std::atomic<int> locks_{0};              // ranks locked by MPI_Win_lock
+  std::atomic<std::uint32_t> flushes_{0};  // calls of flush(); two threads may lose one, which is harmless
+  bool exposure_open_ = false;             // between MPI_Win_post and MPI_Win_wait
+  bool locks_all_ = false;                 // between MPI_Win_lock_all and MPI_Win_unlock_all
+  std::mutex first_access_;                // held by lock_at_first_access() while it locks a target
+  std::vector<int> start_group_;           // ranks of MPI_Win_start
+  std::vector<int> exposed_to_;            // ranks of MPI_Win_post
 
   // Service
   struct Retry : p2p::Stalled {

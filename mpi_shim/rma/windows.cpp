@@ -71,7 +71,7 @@ void Windows::on_signal(btl::Delivery& delivery) noexcept {
   Target& target = window->target(signal.rank);
   switch (delivery.tag) {
     case wire::kPost: target.posts.fetch_add(1, std::memory_order_release); break;
-    case wire::kComplete: window->completions_.fetch_add(1, std::memory_order_release); break;
+    case wire::kComplete: target.completions.fetch_add(1, std::memory_order_release); break;
     case wire::kRefused: target.refused.store(true, std::memory_order_release); break;
     case wire::kGranted: target.granted.store(true, std::memory_order_release); break;
     default: target.unlocking.fetch_sub(1, std::memory_order_release); break;

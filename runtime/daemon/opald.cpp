@@ -233,7 +233,7 @@ void Opald::end(int status) {
 }
 
 void Opald::handle(Kind kind, ByteSpan content) {
-  if (server() != nullptr && uplink_->handle(kind, content, *server())) return;
+  if (uplink_->handle(kind, content, server())) return;
   switch (kind) {
     case kKind<Launch>:
       if (const auto message = unpack<Launch>(content); message && !host_) launch(*message);

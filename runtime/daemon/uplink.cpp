@@ -35,16 +35,20 @@ Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint3
              }),
       own_host_(own_host) {}
 
-bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
+bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server* server) {
   switch (kind) {
     case kKind<Modex>:
       with<Modex>(content, [&](const Modex& m) {
-        server.modex(m.rank, [this, m](int status, const std::string& data) { send(result_of(m, status, data)); });
+        const auto reply = [this, m](int status, const std::string& data) { send(result_of(m, status, data)); };
+        if (server == nullptr) return reply(PMIX_ERR_NOT_FOUND, {});
+        server->modex(m.rank, reply);
       });
       return true;
     case kKind<ModexResult>: with<ModexResult>(content, [&](const ModexResult& m) { on_result(m); }); return true;
     case kKind<pmix::PackedEvent>:
-      with<pmix::PackedEvent>(content, [&](const pmix::PackedEvent& m) { server.notify(m); });
+      with<pmix::PackedEvent>(content, [&](const pmix::PackedEvent& m) {
+        if (server != nullptr) server->notify(m);
+      });
       return true;
     case kKind<NamesResult>:
       with<NamesResult>(content, [&](const NamesResult& m) {

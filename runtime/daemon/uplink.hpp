@@ -26,8 +26,9 @@ class Uplink final : public pmix::Cluster {
   }
 
   /// A message of the tree: a modex request or result, an event, a name result.  False: any other kind.
-  bool handle(Kind kind, ByteSpan content, pmix::Server& server);
-  /// A modex request or result on a direct connection.  Without a server, a request gets PMIX_ERR_NOT_FOUND.
+  /// Without a server, a request gets PMIX_ERR_NOT_FOUND.
+  bool handle(Kind kind, ByteSpan content, pmix::Server* server);
+  /// A modex request or result on a direct connection; also without a server.
   void handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix::Server* server);
   /// An endpoint is closed: its open requests are sent again, through the launcher.
   void on_closed(const opal::am::Endpoint& endpoint);

@@ -2,6 +2,7 @@
 // listen() and connect_to(): peers are found; a peer that sends garbage or nothing does no harm.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -22,6 +23,7 @@
 
 #include "opal/am/bootstrap/bootstrap.hpp"
 #include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/am/bootstrap/waiter.hpp"
 #include "opal/am/bootstrap/wire.hpp"
 #include "opal/core/system/fd.hpp"
 #include "tests/am/pair.hpp"
@@ -32,14 +34,17 @@ namespace {
 
 const std::string kTransport = joining_transports().front();
 
-/// A raw connection to "127.0.0.1:port".
-Fd visit(const std::string& where) {
-  Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+/// Connects a raw socket to "127.0.0.1:port".
+void visit(const std::string& where, const Fd& socket) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(where.substr(where.rfind(':') + 1))));
   EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+}
+Fd visit(const std::string& where) {
+  Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  visit(where, socket);
   return socket;
 }
 
@@ -360,6 +365,34 @@ TEST(Listening, IsAtEveryAddressOfTheName) {
     EXPECT_EQ(::connect(socket.get(), entry->ai_addr, entry->ai_addrlen), 0) << entry->ai_family;
   }
   ::freeaddrinfo(list);
+}
+
+TEST(Listening, ProgressDoesNotWaitForAPeerThatDoesNotReadItsAnswer) {
+  namespace wire = am::bootstrap_wire;
+  const Secret secret = *Secret::from_text(Secret::random_text());
+  const auto waiter = am::Waiter::create();
+  ASSERT_TRUE(waiter);
+  const auto listening = am::Bootstrap::listen("127.0.0.1:0", secret, **waiter);
+  ASSERT_TRUE(listening);
+  // Short segments and a small receive buffer: the default send buffer of the listener takes a part of the answer.
+  Fd visitor{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  const int segment = 536;
+  const int buffer = 1;
+  ASSERT_EQ(::setsockopt(visitor.get(), IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment), 0);
+  ASSERT_EQ(::setsockopt(visitor.get(), SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer), 0);
+  visit((*listening)->where(), visitor);
+  const std::vector<std::byte> own(64 * 1024, std::byte{'x'});
+  std::size_t arrived = 0;
+  const auto progress = [&] { arrived += (*listening)->progress(own, [](ByteSpan) { return true; }); };
+  wire::Challenge challenge{};
+  while (::recv(visitor.get(), &challenge, sizeof challenge, MSG_DONTWAIT) != sizeof challenge) progress();
+  const std::byte blob{};
+  const wire::Head head = wire::make_head(secret, wire::kConnector, challenge, fresh_nonce(), {&blob, 1});
+  ASSERT_EQ(::send(visitor.get(), &head, sizeof head, MSG_NOSIGNAL), ssize_t{sizeof head});
+  ASSERT_EQ(::send(visitor.get(), &blob, 1, MSG_NOSIGNAL), 1);
+  while (arrived == 0) progress();
+  std::vector<std::byte> answer(sizeof head + own.size());
+  EXPECT_EQ(::recv(visitor.get(), answer.data(), answer.size(), MSG_WAITALL), static_cast<ssize_t>(answer.size()));
 }
 
 TEST_F(Bootstrap, AnAddressThatNoTransportReachesIsNotAnswered) {

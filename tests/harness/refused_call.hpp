@@ -22,15 +22,20 @@ inline void install_filter(std::span<sock_filter> rules, unsigned flags = 0) {
   if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) != 0) std::abort();
 }
 
-/// From here on they get `error` from `number`.
-inline void refuse_system_call(unsigned number, unsigned error = EPERM, unsigned flags = 0) {
+/// From here on `number` has this outcome instead of its effect.
+inline void filter_system_call(unsigned number, unsigned outcome, unsigned flags = 0) {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, outcome),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   install_filter(rules, flags);
+}
+
+/// From here on they get `error` from `number`.
+inline void refuse_system_call(unsigned number, unsigned error = EPERM, unsigned flags = 0) {
+  filter_system_call(number, SECCOMP_RET_ERRNO | error, flags);
 }
 
 }  // namespace opal::test

@@ -7,12 +7,15 @@
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <sstream>
@@ -206,6 +209,56 @@ TEST_F(AddressSpace, EqualsTheKernelsListAfterThreadsMappedAndUnmapped) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(equals_the_kernels_list());
 }
+
+#if defined(__x86_64__)
+constexpr unsigned long long kTrapFlag = 0x100;
+int steps = 0;
+int act_after = 0;
+std::function<void()> act;
+
+void on_step(int /*signal*/, siginfo_t* /*info*/, void* context) {
+  if (++steps != act_after) return;
+  act();
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~static_cast<greg_t>(kTrapFlag);
+}
+
+/// Runs `body` instruction by instruction, and `act` in a signal handler after `act_after` of them; the rest at once.
+template <class Body>
+int run_in_steps(Body body) {
+  steps = 0;
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | kTrapFlag);
+  body();
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
+  return steps;
+}
+
+TEST_F(AddressSpace, WhatASignalHandlerMapsAtTheEndOfACallIsFound) {
+  constexpr int kLast = 200;  // steps: from the last change of the tables to the end of the call
+  struct sigaction old {};
+  struct sigaction action {};
+  action.sa_sigaction = on_step;
+  action.sa_flags = SA_SIGINFO;
+  ASSERT_EQ(::sigaction(SIGTRAP, &action, &old), 0);
+  void* const page = ::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* inner = nullptr;
+  act = [&] { inner = ::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); };
+  const auto call = [&] { ::mprotect(page, kPage, PROT_READ); };
+  act_after = 0;
+  call();  // the dynamic loader resolves it
+  const int all = run_in_steps(call);
+  ASSERT_GT(all, 0);
+  for (act_after = std::max(1, all - kLast); act_after <= all; ++act_after) {
+    inner = nullptr;
+    run_in_steps(call);
+    if (inner == nullptr) break;  // the call was a little shorter this time
+    EXPECT_TRUE(check(inner, kPage, kReadable)) << "step " << act_after << " of " << all;
+    ::munmap(inner, kPage);
+  }
+  EXPECT_GT(act_after, all - kLast / 4);
+  ::munmap(page, kPage);
+  ::sigaction(SIGTRAP, &old, nullptr);
+}
+#endif
 
 TEST_F(AddressSpace, AForkedChildChangesNothingHere) {
   const pid_t child = ::fork();

@@ -127,10 +127,10 @@ int detach(const char* function, void* address, Count* size, const MPI_Comm* com
   call.pointer(address, "buffer_addr");
   call.pointer(size, "size");
   if (call.failed()) return call.error();
-  if (!buffer->attached()) return call.fail(MPI_ERR_BUFFER, "no buffer is attached");
-  const p2p::AttachedBuffer::Memory memory = buffer->detach();
-  *static_cast<void**>(address) = memory.base;
-  *size = narrowed<Count>(static_cast<MPI_Count>(memory.size));
+  const auto memory = buffer->detach();
+  if (!memory) return call.fail(MPI_ERR_BUFFER, "no buffer is attached");
+  *static_cast<void**>(address) = memory->base;
+  *size = narrowed<Count>(static_cast<MPI_Count>(memory->size));
   return MPI_SUCCESS;
 }
 template <class Count>

@@ -33,11 +33,15 @@ bool AttachedBuffer::attach(void* memory, std::uint64_t size) {
   return true;
 }
 
-AttachedBuffer::Memory AttachedBuffer::detach() {
-  flush();
-  const am::Lock::Guard guard{vcis_.lock()};
-  attached_ = false;
-  return {base_, size_};
+std::optional<AttachedBuffer::Memory> AttachedBuffer::detach() {
+  for (;;) {
+    flush();
+    const am::Lock::Guard guard{vcis_.lock()};
+    if (!attached_) return std::nullopt;
+    if (!pieces_.empty()) continue;  // of another thread, since flush()
+    attached_ = false;
+    return Memory{base_, size_};
+  }
 }
 
 AttachedBuffer::Piece* AttachedBuffer::reserve(std::uint64_t size) {

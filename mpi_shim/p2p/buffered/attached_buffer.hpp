@@ -5,9 +5,11 @@
 // Owned by the Process or a Communicator.  Borrows the program's memory from attach() to detach().  One buffer serves
 // all VCIs.  Threads: any; takes Vcis::lock().
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "mpi_shim/p2p/waits/vcis.hpp"
@@ -21,15 +23,16 @@ class AttachedBuffer {
   AttachedBuffer(const AttachedBuffer&) = delete;
   AttachedBuffer& operator=(const AttachedBuffer&) = delete;
 
-  [[nodiscard]] bool attached() const noexcept { return attached_; }
+  [[nodiscard]] bool attached() const noexcept { return attached_.load(std::memory_order_relaxed); }
   /// `memory` has `size` bytes, or is MPI_BUFFER_AUTOMATIC.  False: a buffer is already attached.
   bool attach(void* memory, std::uint64_t size);
-  /// Waits until all messages are sent; then the memory is the program's again.  Returns what was attached.
+  /// Waits until all messages are sent, also those that other threads send meanwhile; then the memory is the program's
+  /// again.  Returns what was attached; nullopt: nothing is attached.
   struct Memory {
     void* base;
     std::uint64_t size;
   };
-  Memory detach();
+  std::optional<Memory> detach();
 
   /// Copies a message and starts its send by `engine`, which has `channel` open.  Returns an error class;
   /// MPI_ERR_BUFFER: nothing is attached, or no room is free even after one round of progress.
@@ -57,7 +60,7 @@ class AttachedBuffer {
   void left(Piece& piece) noexcept;
 
   Vcis& vcis_;
-  bool attached_ = false;
+  std::atomic<bool> attached_{false};  // changes under the lock
   bool automatic_ = false;
   std::byte* base_ = nullptr;
   std::uint64_t size_ = 0;

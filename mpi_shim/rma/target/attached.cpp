@@ -12,8 +12,8 @@ std::size_t words_of(std::uint64_t bytes) noexcept { return (bytes + 7) / sizeof
 }  // namespace
 
 // The write side of a sequence lock.  Release stores keep all changes after the store of the odd version; acquire loads
-// in read() keep all loads before the second load of the version.  No fences, since ThreadSanitizer does not support
-// them.
+// in try_read() keep all loads before the second load of the version.  No fences, since ThreadSanitizer does not
+// support them.
 void AttachedTable::publish(const std::vector<AttachedRegion>& regions) noexcept {
   constexpr auto release = std::memory_order_release;
   version_.fetch_add(1, std::memory_order_acq_rel);
@@ -34,27 +34,27 @@ void AttachedTable::publish(const std::vector<AttachedRegion>& regions) noexcept
   version_.fetch_add(1, std::memory_order_release);
 }
 
-std::uint32_t AttachedTable::read(std::vector<AttachedRegion>& regions) const {
+bool AttachedTable::try_read(std::vector<AttachedRegion>& regions, std::uint32_t& version) const {
   constexpr auto acquire = std::memory_order_acquire;
-  for (;;) {
-    const std::uint32_t before = version_.load(acquire);
-    if (before % 2 != 0) continue;
-    regions.clear();
-    const std::size_t count = std::min<std::size_t>(count_.load(acquire), kMost);
-    for (std::size_t i = 0; i < count; ++i) {
-      const Entry& entry = entries_[i];
-      AttachedRegion& region = regions.emplace_back();
-      region.base = entry.base.load(acquire);
-      region.size = entry.size.load(acquire);
-      region.key_size = std::min<std::uint64_t>(entry.key_size.load(acquire), sizeof region.key);
-      std::array<std::uint64_t, kKeyWords> words{};
-      for (std::size_t word = 0; word < words_of(region.key_size); ++word) {
-        words[word] = entry.key[word].load(acquire);
-      }
-      std::memcpy(region.key.data(), words.data(), sizeof words);
+  const std::uint32_t before = version_.load(acquire);
+  if (before % 2 != 0) return false;
+  regions.clear();
+  const std::size_t count = std::min<std::size_t>(count_.load(acquire), kMost);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Entry& entry = entries_[i];
+    AttachedRegion& region = regions.emplace_back();
+    region.base = entry.base.load(acquire);
+    region.size = entry.size.load(acquire);
+    region.key_size = std::min<std::uint64_t>(entry.key_size.load(acquire), sizeof region.key);
+    std::array<std::uint64_t, kKeyWords> words{};
+    for (std::size_t word = 0; word < words_of(region.key_size); ++word) {
+      words[word] = entry.key[word].load(acquire);
     }
-    if (version_.load(std::memory_order_relaxed) == before) return before;
+    std::memcpy(region.key.data(), words.data(), sizeof words);
   }
+  if (version_.load(std::memory_order_relaxed) != before) return false;
+  version = before;
+  return true;
 }
 
 }  // namespace mpi_shim::rma

@@ -33,8 +33,9 @@ class AttachedTable {
 
   /// Changes with each publish(), so that a reader can keep a copy of the entries.
   [[nodiscard]] std::uint32_t version() const noexcept { return version_.load(std::memory_order_acquire); }
-  /// Copies all entries to `regions` and returns their version.  Waits while the owner changes the table.
-  std::uint32_t read(std::vector<AttachedRegion>& regions) const;
+  /// Copies all entries to `regions` and their version to `version`.  False: the owner changes the table, or has died
+  /// while it did; `regions` is then garbage and `version` unchanged.
+  [[nodiscard]] bool try_read(std::vector<AttachedRegion>& regions, std::uint32_t& version) const;
 
  private:
   static constexpr std::size_t kMost = 1024;

@@ -46,8 +46,11 @@ struct Target {
   std::atomic<Held> held{Held::nothing};  ///< the target's lock, by this process: MPI_Win_lock or MPI_Win_lock_all
   bool started = false;                   ///< in the group of MPI_Win_start
 
-  std::atomic<std::uint32_t> pending{0};    ///< accesses to it that are not complete
-  std::atomic<std::uint32_t> posts{0};      ///< its MPI_Win_post to this process that no MPI_Win_start has consumed yet
+  std::atomic<std::uint32_t> pending{0};  ///< accesses to it that are not complete
+  std::atomic<std::uint32_t> posts{0};    ///< its MPI_Win_post to this process that no MPI_Win_start has consumed yet
+  /// Its MPI_Win_complete to this process, less the exposure epochs to it that have ended.  Negative: an epoch has
+  /// ended with an error before the MPI_Win_complete.
+  std::atomic<std::int32_t> completions{0};
   std::atomic<bool> granted{false};         ///< it has answered the LockRequest of this process: granted
   std::atomic<bool> refused{false};         ///< it has answered the LockRequest of this process: refused
   std::atomic<std::uint32_t> unlocking{0};  ///< unlock messages to it that are not answered yet

@@ -198,9 +198,12 @@ Bootstrap::Reading Bootstrap::read(Pending& pending) {
 void Bootstrap::answer(Pending& pending, ByteSpan own) {
   const bootstrap_wire::Head head =
       bootstrap_wire::make_head(secret_, bootstrap_wire::kListener, pending.challenge, pending.head.nonce, own);
-  // The empty send buffer of a new connection usually takes the whole blob, so this rarely blocks.
-  const Deadline deadline = Deadline::after(std::chrono::seconds{1});
-  if (!send_all(pending.socket.get(), bytes_of(head), deadline) || !send_all(pending.socket.get(), own, deadline)) {
+  // The send buffer takes all of the answer: progress() must not wait for a peer that reads slowly.  The kernel counts
+  // its own bookkeeping, which is more than the data if segments are short.
+  const int size = static_cast<int>(4 * (sizeof head + own.size()));
+  (void)::setsockopt(pending.socket.get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+  const Deadline now = Deadline::after(std::chrono::seconds{0});
+  if (!send_all(pending.socket.get(), bytes_of(head), now) || !send_all(pending.socket.get(), own, now)) {
     log::warn("am", "bootstrap: a peer closed its connection before it had our address");
   }
 }

@@ -27,7 +27,7 @@ namespace opal::am {
 class Waiter;
 
 /// The listening side.
-class Bootstrap {
+class OPAL_EXPORT Bootstrap {
  public:
   /// Listens at every address that the name resolves to, all with one port.  Skips addresses that this host lacks.
   /// `waiter` is borrowed and watches the sockets.
@@ -46,9 +46,9 @@ class Bootstrap {
   /// The address of the first listening socket.
   [[nodiscard]] const sockaddr_storage& address() const noexcept { return address_; }
 
-  /// Accepts connections and reads from them without blocking.  Calls `arrived(ByteSpan blob)` for each complete,
-  /// authenticated blob; if it returns true, sends the blob `own` back, which may block for 1 second.  Closes the
-  /// connection afterwards.  Returns the number of calls of `arrived`.
+  /// Does not block.  Accepts connections and reads from them.  Calls `arrived(ByteSpan blob)` for each complete,
+  /// authenticated blob; if it returns true, sends the blob `own` back.  Closes the connection afterwards.  Returns the
+  /// number of calls of `arrived`.
   template <class Arrived>
   std::size_t progress(ByteSpan own, Arrived arrived) {
     accept_new();

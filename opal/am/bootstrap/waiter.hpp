@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 
 namespace opal::am {
 
-class Waiter {
+class OPAL_EXPORT Waiter {
  public:
   /// Errors: os.
   static Result<std::unique_ptr<Waiter>> create();

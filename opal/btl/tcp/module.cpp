@@ -129,8 +129,7 @@ Result<void> Module::listen_only_at(const sockaddr& address) {
   if (every || !config_.if_include.empty() || !config_.if_exclude.empty()) return {};
   OPAL_TRY_ASSIGN(Address own, decode(address_));
   OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config_, &only));
-  acceptor_.close();
-  OPAL_TRY(acceptor_.watch(std::move(listening.fd)));
+  OPAL_TRY(acceptor_.watch(std::move(listening.fd)));  // closes the former socket; after an error that one stays
   only.set_port(listening.port);
   own.sockets = {only};
   address_ = encode(own);

@@ -44,8 +44,15 @@ __attribute__((tls_model("initial-exec"))) thread_local bool inside = false;
 
 class Inside {
  public:
-  Inside() noexcept { inside = true; }
-  ~Inside() { inside = false; }
+  Inside() noexcept {
+    inside = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~Inside() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    inside = false;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 };
@@ -112,6 +119,12 @@ void refresh_all(State& state) noexcept {
     read_all(state);
     leave_alone(state);
   } while (state.missed.load(std::memory_order_relaxed));
+}
+
+/// Applies what signal handlers could not update.  Requires: no Inside exists any more, since a handler that interrupts
+/// one sets `missed` up to its end.
+void catch_up(State& state) noexcept {
+  if (state.missed.load(std::memory_order_relaxed)) refresh_all(state);
 }
 
 /// The updates of all tables that one call makes.
@@ -240,8 +253,7 @@ Taken taken_by(const SystemCall& call) noexcept {
 
 /// Performs a call on memory of which a part is excluded, with the gate held exclusively.  So the tables can keep the
 /// exclusion until the call has returned: it moves with the memory, and stays if the kernel refuses.
-/// `again` becomes true if the tables have to be refreshed.
-long perform_alone(State& shared, const SystemCall& call, const Taken& taken, bool& again) noexcept {
+long perform_alone(State& shared, const SystemCall& call, const Taken& taken) noexcept {
   const Inside guard;
   enter_alone(shared);
   Following tables{shared};
@@ -270,11 +282,10 @@ long perform_alone(State& shared, const SystemCall& call, const Taken& taken, bo
   }
   if (tables.is_unclear()) read_all(shared);
   leave_alone(shared);
-  again = shared.missed.load(std::memory_order_relaxed);
   return result;
 }
 
-/// Performs any other call, with the gate held shared.  `again` as above.
+/// Performs any other call, with the gate held shared.  `again` becomes true if the tables have to be refreshed.
 long perform_within_gate(State& shared, const SystemCall& call, bool& again) noexcept {
   const Inside guard;
   enter(shared);
@@ -296,7 +307,7 @@ long perform_within_gate(State& shared, const SystemCall& call, bool& again) noe
     default: result = carry_out(call); break;  // madvise changes no mapping
   }
   leave(shared);
-  again = tables.is_unclear() || shared.missed.load(std::memory_order_relaxed);
+  again = tables.is_unclear();
   return result;
 }
 
@@ -325,8 +336,12 @@ long perform_followed(const SystemCall& call) noexcept {
   bool again = false;
   const Taken taken = taken_by(call);
   const bool alone = excluded_some(shared, taken);
-  const long result = alone ? perform_alone(shared, call, taken, again) : perform_within_gate(shared, call, again);
-  if (again) refresh_all(shared);
+  const long result = alone ? perform_alone(shared, call, taken) : perform_within_gate(shared, call, again);
+  if (again) {
+    refresh_all(shared);
+  } else {
+    catch_up(shared);
+  }
   return result;
 }
 
@@ -390,6 +405,7 @@ void unfollow(MappingTable& table) noexcept {
     });
   }
   if (found) detail::interested.fetch_sub(1, std::memory_order_seq_cst);
+  catch_up(*shared);
 }
 
 void refresh() noexcept {
@@ -408,7 +424,9 @@ bool refresh_after_miss() noexcept {
 }
 
 void exclude(MappingTable& table, Range range, bool excluded) noexcept {
-  if (State* const shared = state(); shared != nullptr) {
+  State* const shared = state();
+  if (shared == nullptr) return;
+  {
     const Inside guard;
     enter(*shared);
     change_tables(*shared, [&](MappingTable& each) {
@@ -416,21 +434,26 @@ void exclude(MappingTable& table, Range range, bool excluded) noexcept {
     });
     leave(*shared);
   }
+  catch_up(*shared);
 }
 
 long map_excluded(MappingTable& table, std::size_t size, int protection, int flags, int fd, long offset) noexcept {
   State* const shared = state();
   if (shared == nullptr) return -ENOSYS;
-  const Inside guard;
-  enter(*shared);
-  const long result = raw_syscall(SYS_mmap, 0, static_cast<long>(size), protection, flags & ~MAP_FIXED, fd, offset);
-  if (!failed(result)) {
-    change_tables(*shared, [&](MappingTable& each) {
-      each.assign(range_of(result, static_cast<long>(size)),
-                  access_of(protection) | (&each == &table ? kExcluded : 0U));
-    });
+  long result = 0;
+  {
+    const Inside guard;
+    enter(*shared);
+    result = raw_syscall(SYS_mmap, 0, static_cast<long>(size), protection, flags & ~MAP_FIXED, fd, offset);
+    if (!failed(result)) {
+      change_tables(*shared, [&](MappingTable& each) {
+        each.assign(range_of(result, static_cast<long>(size)),
+                    access_of(protection) | (&each == &table ? kExcluded : 0U));
+      });
+    }
+    leave(*shared);
   }
-  leave(*shared);
+  catch_up(*shared);
   return result;
 }
 

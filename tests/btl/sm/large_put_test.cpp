@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large puts of the whole module, by one side and by both: the target there, away, refusing, killed; mechanisms that
 // fail in mid-transfer on either side; and flush, which waits for all of them.
+#include <poll.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <random>
@@ -19,6 +22,7 @@ namespace {
 using test::Channel;
 using test::Child;
 using test::CountedCompletion;
+using test::filter_system_call;
 using test::pattern;
 using test::pump;
 using test::refuse_system_call;
@@ -224,6 +228,42 @@ TEST(SmLargePut, WhenCopyingIsForbiddenInMidTransferTheOtherSideOrMessagesFinish
     EXPECT_EQ(target.wait(), 0);
   }
 }
+
+#if defined(__x86_64__)
+std::function<void()> before_refusal;
+
+/// Handles SIGSYS of a system call that a filter traps: the call returns EPERM.
+void refuse_trapped_call(int /*signal*/, siginfo_t* /*info*/, void* context) {
+  before_refusal();
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = -EPERM;
+}
+
+TEST(SmLargePut, AnInitiatorThatSleepsIsWokenWhenTheTargetReturnsItsUnits) {
+  Child both{[&](Channel&) {
+    Pair pair{"cooperative"};
+    if (!pair.route.one_sided()) return 0;  // other tests report the lack of CMA
+    Put put;
+    put.bytes = pattern(kRegion, 3);
+    if (pair.put(put.bytes, 0, put) != Post::queued) return 1;
+    bool asleep = false;
+    before_refusal = [&] {  // the target has taken its first piece
+      if (!asleep) asleep = pump([&] { return pair.a.module().arm(); }, pair.a);
+    };
+    struct sigaction action {};
+    action.sa_sigaction = refuse_trapped_call;
+    action.sa_flags = SA_SIGINFO;
+    ::sigaction(SIGSYS, &action, nullptr);
+    filter_system_call(SYS_process_vm_readv, SECCOMP_RET_TRAP);
+    pair.b.module().progress(64);
+    if (!asleep || put.calls != 0) return 2;
+    pollfd doorbell{pair.a.module().wait_fd(), POLLIN, 0};
+    if (::poll(&doorbell, 1, 0) != 1) return 3;
+    if (!pump([&] { return put.calls == 1; }, pair.a)) return 4;
+    return put.ok() && pair.region == put.bytes ? 0 : 5;
+  }};
+  EXPECT_EQ(both.wait(), 0);
+}
+#endif
 
 TEST(SmLargePut, ATargetKilledAtAnyMomentEndsPutsAndFlushesOnce) {
   for (int round = 0; round < 12; ++round) {

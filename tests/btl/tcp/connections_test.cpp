@@ -4,6 +4,8 @@
 
 #include "opal/btl/tcp/wire.hpp"
 #include "tests/btl/tcp/side.hpp"
+#include "tests/harness/in_child.hpp"
+#include "tests/harness/refused_call.hpp"
 
 namespace opal::test {
 namespace {
@@ -327,6 +329,22 @@ TEST(TcpConnections, ListensWhereItIsTold) {
   EXPECT_EQ(btl::tcp::Module::open(host, config).error().code, Errc::unreachable);
   config.if_include = "10.0.0.0/99";
   EXPECT_EQ(btl::tcp::Module::open(host, config).error().code, Errc::invalid_argument);
+}
+
+TEST(TcpConnections, ListensAsBeforeWhereANewAddressFails) {
+  const int result = in_child([] {
+    TcpSide side{btl::tcp::Config{}};
+    const std::uint16_t before = side.port();
+    refuse_system_call(SYS_epoll_ctl, ENOSPC);
+    sockaddr_in loopback_only{};
+    loopback_only.sin_family = AF_INET;
+    loopback_only.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (side.module->listen_only_at(reinterpret_cast<const sockaddr&>(loopback_only))) return 1;
+    if (side.port() != before) return 2;
+    const Stranger stranger{before};
+    return ::testing::Test::HasFailure() ? 3 : 0;
+  });
+  EXPECT_EQ(result, 0);
 }
 
 }  // namespace

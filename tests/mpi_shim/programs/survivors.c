@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rank 1 dies at the worst moment, and the launcher lets the others go on: each of their calls ends, those that depend
  * on the dead rank with an error.  The argument says where it dies. */
+#include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/mpi_shim/programs/check.h"
 
-enum { dying = 1 };
+enum { dying = 1, page = 4096, pieces = 512, piece = 64 };
 static int rank, size;
 
 static int class_of(int code) {
@@ -80,7 +82,6 @@ static void with_a_lock(int type, int target) {
 
 /* The origin's memory ends inside of the accumulate, which holds the lock of the target's elements then. */
 static void in_an_accumulate(void) {
-  enum { page = 4096 };
   const MPI_Win window = window_of(64 * page);
   CHECK(MPI_Win_lock_all(0, window) == MPI_SUCCESS);
   if (rank == dying) {
@@ -103,6 +104,96 @@ static void in_an_accumulate(void) {
     if (error == MPI_SUCCESS) error = MPI_Win_flush(0, window);
   }
   CHECK_EQ(class_of(error), MPI_ERR_PROC_ABORTED);
+}
+
+/* The dying rank's entry of `piece` bytes at `base` in its table of attached memory; null without a table.  The table
+ * is in the only memory of this name if collectives share none.  Sets `end` to the end of that mapping. */
+static uintptr_t find_entry(const char* base, uintptr_t* end) {
+  FILE* const maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  uintptr_t found = 0;
+  while (found == 0 && fgets(line, sizeof line, maps) != NULL) {
+    unsigned long first, last;
+    if (strstr(line, "opal-mpi-host") == NULL || sscanf(line, "%lx-%lx rw", &first, &last) != 2) continue;
+    for (const uint64_t* word = (const uint64_t*)first; (uintptr_t)(word + 2) <= last && found == 0; ++word) {
+      if (word[0] == (uintptr_t)base && word[1] == piece) found = (uintptr_t)word;
+    }
+    *end = last;
+  }
+  fclose(maps);
+  return found;
+}
+
+/* The table of the attached memory stays in the middle of a change. */
+static void in_an_attach(void) {
+  static char memory[pieces * piece];
+  MPI_Win window;
+  MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+  CHECK(MPI_Win_lock_all(0, window) == MPI_SUCCESS);
+  long word[2] = {0, getpid()};
+  MPI_Get_address(memory, &word[0]);
+  if (rank == dying) {
+    CHECK(MPI_Win_attach(window, memory, piece) == MPI_SUCCESS);
+    uintptr_t end = 0;
+    const uintptr_t entry = find_entry(memory, &end);
+    for (int other = 0; other < size; ++other) {
+      if (other != rank) MPI_Ssend(word, 2, MPI_LONG, other, 9, MPI_COMM_WORLD);
+    }
+    signal(SIGSEGV, die);
+    signal(SIGBUS, die);
+    const uintptr_t next_page = (entry / page + 1) * page;
+    if (entry == 0 || mprotect((void*)next_page, end - next_page, PROT_NONE) != 0) raise(SIGKILL);
+    for (int i = 1; i < pieces; ++i) MPI_Win_attach(window, memory + i * piece, piece);
+    MPI_Abort(MPI_COMM_WORLD, 1); /* it was to die before */
+  }
+  CHECK(MPI_Recv(word, 2, MPI_LONG, dying, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  while (kill((pid_t)word[1], 0) == 0) sched_yield(); /* outside of MPI, so that this process does not know of it yet */
+  const int one = 1;
+  int error = MPI_Put(&one, 1, MPI_INT, dying, (MPI_Aint)word[0], 1, MPI_INT, window);
+  if (error == MPI_SUCCESS) error = MPI_Win_flush(dying, window);
+  CHECK_EQ(class_of(error), MPI_ERR_PROC_ABORTED);
+}
+
+/* An exposure epoch ends with an error, but what ranks said in it counts in no later one. */
+static void in_an_exposure(void) {
+  const int first[] = {dying, 2}, second[] = {2, 3}, target = 0;
+  const MPI_Win window = window_of(64);
+  MPI_Group world, origins, targets;
+  int word = 0, over = -1;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, 1, &target, &targets);
+  if (rank == 0) {
+    MPI_Group_incl(world, 2, first, &origins);
+    CHECK(MPI_Win_post(origins, 0, window) == MPI_SUCCESS);
+    CHECK(MPI_Recv(&word, 1, MPI_INT, 2, 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS); /* 2 has completed */
+  } else if (rank <= 2) {
+    CHECK(MPI_Win_start(targets, 0, window) == MPI_SUCCESS);
+  }
+  if (rank == 2) {
+    CHECK(MPI_Win_complete(window) == MPI_SUCCESS);
+    MPI_Send(&word, 1, MPI_INT, 0, 11, MPI_COMM_WORLD);
+  }
+  if (rank == dying) {
+    tell_the_others();
+    raise(SIGKILL);
+  }
+  hear();
+  if (rank == 0) {
+    CHECK_EQ(class_of(MPI_Win_wait(window)), MPI_ERR_PROC_ABORTED);
+    MPI_Group_incl(world, 2, second, &origins);
+    CHECK(MPI_Win_post(origins, 0, window) == MPI_SUCCESS);
+    CHECK(MPI_Recv(&word, 1, MPI_INT, 3, 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS); /* 3 has completed */
+    CHECK(MPI_Win_test(window, &over) == MPI_SUCCESS);
+    CHECK_EQ(over, 0);
+    MPI_Send(&word, 1, MPI_INT, 2, 12, MPI_COMM_WORLD);
+    CHECK(MPI_Win_wait(window) == MPI_SUCCESS);
+    return;
+  }
+  CHECK(MPI_Win_start(targets, 0, window) == MPI_SUCCESS);
+  if (rank == 2) CHECK(MPI_Recv(&word, 1, MPI_INT, 0, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  CHECK(MPI_Win_complete(window) == MPI_SUCCESS);
+  if (rank == 3) MPI_Send(&word, 1, MPI_INT, 0, 11, MPI_COMM_WORLD);
 }
 
 /* Whatever a collective says to a rank, it ends in all of them. */
@@ -161,6 +252,8 @@ int main(int argc, char** argv) {
   if (strcmp(where, "shared") == 0) with_a_lock(MPI_LOCK_SHARED, 2);
   if (strcmp(where, "own") == 0) with_a_lock(MPI_LOCK_EXCLUSIVE, dying);
   if (strcmp(where, "accumulate") == 0) in_an_accumulate();
+  if (strcmp(where, "attach") == 0) in_an_attach();
+  if (strcmp(where, "exposure") == 0) in_an_exposure();
   if (strcmp(where, "collectives") == 0) before_collectives();
   if (strcmp(where, "finalize") == 0) before_finalize();
   end(where);

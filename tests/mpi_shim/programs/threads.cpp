@@ -2,6 +2,7 @@
 // MPI_THREAD_MULTIPLE: threads of two ranks exchange messages at once, each pair with a tag of its own; collectives on
 // communicators of their own at the same time; accesses to windows beside messages; threads that compete for what they
 // have probed.
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -145,6 +146,44 @@ void connect(MPI_Comm comm, int rank, int size) {
   }
 }
 
+/// One thread sends to itself while the buffer of the communicator comes and goes: what it has sent arrives unchanged.
+void attach_while_sending() {
+  constexpr int kInts = 64;
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_SELF, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  std::atomic<bool> over{false};
+  std::thread sender{[&] {
+    for (int i = 0; i < kMessages;) {
+      const std::vector<int> out(kInts, i);
+      std::vector<int> in(kInts, -1);
+      const int error = MPI_Bsend(out.data(), kInts, MPI_INT, 0, 0, comm);
+      if (error != MPI_SUCCESS) {
+        int error_class = -1;
+        MPI_Error_class(error, &error_class);
+        CHECK_EQ(error_class, MPI_ERR_BUFFER);
+        continue;
+      }
+      CHECK(MPI_Recv(in.data(), kInts, MPI_INT, 0, 0, comm, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+      CHECK(in == out);
+      ++i;
+    }
+    over = true;
+  }};
+  std::vector<char> memory(2 * kInts * sizeof(int) + MPI_BSEND_OVERHEAD);
+  while (!over) {
+    void* base = nullptr;
+    int size = 0;
+    CHECK(MPI_Comm_attach_buffer(comm, memory.data(), static_cast<int>(memory.size())) == MPI_SUCCESS);
+    std::this_thread::yield();
+    CHECK(MPI_Comm_detach_buffer(comm, &base, &size) == MPI_SUCCESS);
+    CHECK(base == memory.data());
+    std::fill(memory.begin(), memory.end(), '\xff');
+  }
+  sender.join();
+  MPI_Comm_free(&comm);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -166,6 +205,7 @@ int main(int argc, char** argv) {
   }
   for (std::thread& thread : threads) thread.join();
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
+  attach_while_sending();
   windows(rank, size);
   MPI_Finalize();
   return 0;

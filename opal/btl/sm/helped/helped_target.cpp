@@ -30,7 +30,8 @@ void HelpedTarget::on_request(Endpoint& peer, ByteSpan message) noexcept {
   }
   TargetState& state = *target;
   if (state.line != request.line) return refuse("sm help request: another ring");
-  if (!state.active) active_.push_back(&peer);
+  // A transfer that has ended since the last progress() still has its entry.
+  if (std::find(active_.begin(), active_.end(), &peer) == active_.end()) active_.push_back(&peer);
   state.active = true;
   state.address = request.address;
   state.size = request.size;
@@ -132,6 +133,7 @@ bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
     if (state.put) {
       state.ring.give_up(piece);
       state.active = false;
+      published = true;  // the initiator may sleep, since no unit was left for it
       return false;
     }
     state.initiator_address = 0;  // further pieces go through chunks

@@ -32,7 +32,7 @@ class HelpedTarget {
 
  private:
   bool copy_pieces(Endpoint& peer) noexcept;
-  bool copy_next(Endpoint& peer, bool& copied) noexcept;
+  bool copy_next(Endpoint& peer, bool& published) noexcept;
   [[nodiscard]] bool is_allowed(const TargetState& state) const noexcept;
   static bool copy_in_place(Endpoint& peer, std::byte* bytes, const RemoteRange& place) noexcept;
 
