@@ -5,8 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/process/user_errors.hpp"
 #include "mpi_shim/rma/window.hpp"
 
@@ -55,47 +54,40 @@ std::optional<const void*> predefined(Call& call, MPI_Win handle, int keyval) {
 std::optional<const void*> predefined(Call& /*call*/, MPI_Datatype /*type*/, int /*keyval*/) { return std::nullopt; }
 
 template <class Handle>
-int create(const char* function, int (*copy)(Handle, int, void*, void*, void*, int*),
-           int (*destroy)(Handle, int, void*, void*), int* keyval, void* extra_state) {
-  Call call{function};
+int create(Call& call, int (*copy)(Handle, int, void*, void*, void*, int*), int (*destroy)(Handle, int, void*, void*),
+           int* keyval, void* extra_state) {
   return call.answer(keyval, "keyval", [&] { return keys_of(call, Handle{}).create(copy, destroy, extra_state); });
 }
 
 template <class Handle>
-int free_key(const char* function, int* keyval) {
-  Call call{function};
+int free_key(Call& call, int* keyval) {
   call.pointer(keyval, "keyval");
-  if (call.failed()) return call.error();
   if (!keys_of(call, Handle{}).free(*keyval)) {
-    return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that the application created");
+    call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that the application created");
   }
   *keyval = MPI_KEYVAL_INVALID;
   return MPI_SUCCESS;
 }
 
 template <class Handle>
-int set(const char* function, Handle handle, int keyval, void* value) {
-  Call call{function};
+int set(Call& call, Handle handle, int keyval, void* value) {
   auto* const object = call.object(handle);
   const auto key = keys_of(call, handle).find(keyval);
   if (key == nullptr) call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that can be set");
-  if (call.failed()) return call.error();
   return call.finish(object->attributes.set(handle, key, value));
 }
 
 template <class Handle>
-int get(const char* function, Handle handle, int keyval, void* result, int* flag) {
-  Call call{function};
+int get(Call& call, Handle handle, int keyval, void* result, int* flag) {
   auto* const object = call.object(handle);
   call.pointer(result, "attribute_val");
   call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
   *flag = 1;
   if (const auto value = predefined(call, handle, keyval)) {
     *static_cast<const void**>(result) = *value;
     return MPI_SUCCESS;
   }
-  if (!keys_of(call, handle).was_created(keyval)) return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key");
+  if (!keys_of(call, handle).was_created(keyval)) call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key");
   void* value = nullptr;
   *flag = object->attributes.get(keyval, value);
   if (*flag != 0) *static_cast<void**>(result) = value;
@@ -103,29 +95,24 @@ int get(const char* function, Handle handle, int keyval, void* result, int* flag
 }
 
 template <class Handle>
-int remove(const char* function, Handle handle, int keyval) {
-  Call call{function};
+int remove(Call& call, Handle handle, int keyval) {
   auto* const object = call.object(handle);
-  if (!call.failed() && !keys_of(call, handle).was_created(keyval)) {
+  if (!keys_of(call, handle).was_created(keyval)) {
     call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that can be deleted");
   }
-  if (call.failed()) return call.error();
   return call.finish(object->attributes.remove(handle, keyval));
 }
 
 template <class Handle>
-int set_name(const char* function, Handle handle, const char* name) {
-  Call call{function};
+int set_name(Call& call, Handle handle, const char* name) {
   auto* const object = call.object(handle);
   call.pointer(name, "name");
-  if (call.failed()) return call.error();
   object->name.assign(name, ::strnlen(name, MPI_MAX_OBJECT_NAME - 1));
   return MPI_SUCCESS;
 }
 
 template <class Handle>
-int get_name(const char* function, Handle handle, char* name, int* length, Handle null, const char* name_of_null) {
-  Call call{function};
+int get_name(Call& call, Handle handle, char* name, int* length, Handle null, const char* name_of_null) {
   const auto* const object = handle == null ? nullptr : call.object(handle);
   return call.answer_name(object != nullptr ? object->name : name_of_null, name, length);
 }

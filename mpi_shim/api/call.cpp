@@ -20,31 +20,29 @@ void Call::end_process() const {
   ::_exit(MPI_ERR_OTHER);  // not reached unless another thread starts MPI meanwhile
 }
 
-int Call::fail(int error_class, const std::string& message) {
-  if (error_ != MPI_SUCCESS) return error_;
-  error_ = raise(scope_, error_class, function_, message.c_str());
-  return error_;
+void Call::fail(int error_class, const std::string& message) {
+  throw Failed{raise(scope_, error_class, function_, message.c_str())};
 }
 
-int Call::fail_class(int error_class) {
+void Call::fail_class(int error_class) { throw Failed{raise_class(error_class)}; }
+
+int Call::raise_class(int error_class) {
   const char* text = error_class_text(error_class);
-  if (text != nullptr) return fail(error_class, text);
+  if (text != nullptr) return raise(scope_, error_class, function_, text);
   const std::string own = UserErrors::of_process().text(error_class).value_or("");
-  return fail(error_class, own.empty() ? "an error class or code of the application" : own);
+  return raise(scope_, error_class, function_, own.empty() ? "an error class or code of the application" : own.c_str());
 }
 
-int Call::fail_on(MPI_Comm comm, int error_class) {
+int Call::raise_on(MPI_Comm comm, int error_class) {
   if (comm != MPI_COMM_NULL) scope_ = comm;
-  return fail_class(error_class);
+  return raise_class(error_class);
 }
 
 rma::Window* Call::window(MPI_Win handle) {
   auto* window = handle::find<rma::Window>(handle);
-  if (window == nullptr) [[unlikely]] {
+  if (window == nullptr) [[unlikely]]
     fail_handle(MPI_ERR_WIN, "win", "window");
-  } else {
-    scope_ = handle;
-  }
+  scope_ = handle;
   return window;
 }
 
@@ -63,9 +61,8 @@ std::shared_ptr<const comm::Errhandler> Call::errhandler(MPI_Errhandler handle, 
 
 int Call::answer_info(info::Info::Entries entries, MPI_Info* info) {
   pointer(info, "info");
-  if (failed()) return error_;
   auto made = handle::create<info::Info>(std::move(entries));
-  if (!made) return fail_class(MPI_ERR_NO_MEM);
+  if (!made) fail_class(MPI_ERR_NO_MEM);
   *info = handle::to_handle<MPI_Info>(*made->detach());  // the application's reference
   return MPI_SUCCESS;
 }
@@ -79,7 +76,7 @@ int Call::answer_name(const std::string& name, char* text, int* length) {
 }
 
 void Call::target(rma::Window* window, int rank) {
-  if (failed() || rank == MPI_PROC_NULL || (rank >= 0 && rank < window->size())) return;
+  if (rank == MPI_PROC_NULL || (rank >= 0 && rank < window->size())) return;
   fail(MPI_ERR_RANK,
        fmt::format("argument target_rank is {}, but the window has the ranks 0 to {}", rank, window->size() - 1));
 }
@@ -91,7 +88,7 @@ void Call::info(MPI_Info handle) {
 }
 
 void Call::root(const comm::Communicator* comm, int rank) {
-  if (failed() || (rank >= 0 && rank < comm->remote_size())) return;
+  if (rank >= 0 && rank < comm->remote_size()) return;
   if (comm->is_inter() && (rank == MPI_ROOT || rank == MPI_PROC_NULL)) return;
   fail(MPI_ERR_ROOT,
        fmt::format("argument root is {}, but {} has the ranks 0 to {}", rank, name_of(*comm), comm->remote_size() - 1));
@@ -130,7 +127,7 @@ void Call::fail_null(const char* argument) {
   fail(is_buffer ? MPI_ERR_BUFFER : MPI_ERR_ARG, fmt::format("argument {} is a null pointer", argument));
 }
 
-void Call::fail_base(const void* base, const datatype::Datatype& type) {
+void Call::check_base(const void* base, const datatype::Datatype& type) {
   if (base == MPI_IN_PLACE) {
     fail_in_place();
   } else if (type.is_predefined()) {  // a derived type may hold addresses, relative to MPI_BOTTOM

@@ -2,12 +2,8 @@
 // mpi_shim/api/call.hpp — the argument checks of one call of an MPI function: each check turns an argument into an
 // object.  The first wrong argument raises an MPI error with a message that names the function and the argument: the
 // error handler of the last communicator or window that comm() or window() has found is called.
+// A failed check leaves the MPI function by an exception that does not pass run(), so every result of a check is valid.
 // Owned by the stack frame of the MPI function; returned objects are borrowed.  Threads: one.
-//   Call call{"MPI_Send"};
-//   comm::Communicator* comm = call.comm(handle);
-//   ...
-//   if (call.failed()) return call.error();
-// After an error, later errors are not raised, and the results of checks must not be used: test failed() first.
 // A Call with When::running ends the process if MPI is not initialised or is finalised.
 #pragma once
 #include <cstdint>
@@ -39,50 +35,61 @@ class Call {
       end_process();
   }
 
-  [[nodiscard]] bool failed() const noexcept { return error_ != MPI_SUCCESS; }
-  [[nodiscard]] int error() const noexcept { return error_; }
+  /// Runs `body(Call&)`, the MPI function `function`.  Returns its result, or the error with which it was left: the
+  /// return value of the MPI function.
+  template <class Body>
+  static int run(const char* function, Body&& body, When when = When::running) {
+    Call call{function, when};
+    try {
+      return body(call);
+    } catch (const Failed& failed) {
+      return failed.error;
+    }
+  }
+
+  [[nodiscard]] const char* function() const noexcept { return function_; }  ///< "MPI_Send"
   [[nodiscard]] Process& process() const noexcept { return *process_; }
 
-  /// Raises an error, unless this call has raised one already.  Returns error(): the return value of the MPI function.
-  [[gnu::cold]] int fail(int error_class, const std::string& message);
-
-  /// Raises `error_class`, the result of an operation, unless it is MPI_SUCCESS.  Returns as fail().
-  int finish(int error_class) {
-    if (error_class == MPI_SUCCESS) [[likely]]
-      return MPI_SUCCESS;
-    return fail_class(error_class);
-  }
+  /// Raises an error and leaves the MPI function.
+  [[noreturn, gnu::cold]] void fail(int error_class, const std::string& message);
   /// As fail(), with the text of the error class as the message.
-  [[gnu::cold]] int fail_class(int error_class);
-
-  /// As fail_class(), with the error handler of `comm`; for MPI_COMM_NULL with the one that fail() uses.
-  [[gnu::cold]] int fail_on(MPI_Comm comm, int error_class);
-  [[gnu::cold]] void fail_count(MPI_Count count, const char* argument = "count");
-  [[gnu::cold]] int fail_in_place() {
-    return fail(MPI_ERR_BUFFER, "argument sendbuf or recvbuf cannot be MPI_IN_PLACE here");
+  [[noreturn, gnu::cold]] void fail_class(int error_class);
+  [[noreturn, gnu::cold]] void fail_count(MPI_Count count, const char* argument = "count");
+  [[noreturn, gnu::cold]] void fail_in_place() {
+    fail(MPI_ERR_BUFFER, "argument sendbuf or recvbuf cannot be MPI_IN_PLACE here");
   }
+
+  /// As fail_class() with `error_class`, the result of an operation, unless it is MPI_SUCCESS, which is returned.
+  int finish(int error_class) {
+    if (error_class != MPI_SUCCESS) [[unlikely]]
+      fail_class(error_class);
+    return MPI_SUCCESS;
+  }
+
+  /// Raises an error but does not leave the MPI function.  Returns the error that it has to return.
+  [[gnu::cold]] int raise_class(int error_class);
+  /// As raise_class(), with the error handler of `comm`; for MPI_COMM_NULL with the one that fail() uses.
+  [[gnu::cold]] int raise_on(MPI_Comm comm, int error_class);
 
   comm::Communicator* comm(MPI_Comm handle, const char* argument = "comm") {
     auto* communicator = handle::find<comm::Communicator>(handle);
-    if (communicator == nullptr) [[unlikely]] {
+    if (communicator == nullptr) [[unlikely]]
       fail_handle(MPI_ERR_COMM, argument, "communicator");
-    } else {
-      scope_ = handle;
-    }
+    scope_ = handle;
     return communicator;
   }
 
   /// An intracommunicator; any other communicator is an error.
   comm::Communicator* intracomm(MPI_Comm handle, const char* argument = "comm") {
     comm::Communicator* const communicator = comm(handle, argument);
-    if (!failed() && communicator->is_inter()) [[unlikely]]
+    if (communicator->is_inter()) [[unlikely]]
       fail_kind(argument, "an intercommunicator");
     return communicator;
   }
   /// An intercommunicator; any other communicator is an error.
   comm::Communicator* intercomm(MPI_Comm handle, const char* argument = "comm") {
     comm::Communicator* const communicator = comm(handle, argument);
-    if (!failed() && !communicator->is_inter()) fail_kind(argument, "no intercommunicator");
+    if (!communicator->is_inter()) fail_kind(argument, "no intercommunicator");
     return communicator;
   }
   rma::Window* window(MPI_Win handle);
@@ -103,20 +110,14 @@ class Call {
 
   /// `count` instances of the committed datatype at `base`.
   p2p::Buffer buffer(const void* base, MPI_Count count, MPI_Datatype handle) {
-    // All returns name this variable, so that the compiler builds it in the caller's memory without a copy.
-    p2p::Buffer buffer;
     if (count < 0) [[unlikely]]
       fail_count(count);
     const datatype::Datatype* type = this->type(handle);
-    if (failed()) [[unlikely]]
-      return buffer;
-    if (!p2p::Buffer::fits(static_cast<std::uint64_t>(count), *type)) [[unlikely]] {
+    if (!p2p::Buffer::fits(static_cast<std::uint64_t>(count), *type)) [[unlikely]]
       fail(MPI_ERR_COUNT, "the message is larger than 2^63 bytes");
-      return buffer;
-    }
-    buffer = {base, static_cast<std::uint64_t>(count), *type};
+    const p2p::Buffer buffer{base, static_cast<std::uint64_t>(count), *type};
     if (is_no_memory(base) && buffer.bytes() != 0) [[unlikely]]
-      fail_base(base, *type);
+      check_base(base, *type);
     return buffer;
   }
 
@@ -140,38 +141,29 @@ class Call {
   }
   /// A committed datatype.
   const datatype::Datatype* type(MPI_Datatype handle, const char* argument = "datatype") {
-    const auto* type = handle::find<datatype::Datatype>(handle);
-    if (type == nullptr) [[unlikely]] {
-      fail_handle(MPI_ERR_TYPE, argument, "datatype");
-    } else if (!type->is_committed()) [[unlikely]] {
+    const datatype::Datatype* const type = any_type(handle, argument);
+    if (!type->is_committed()) [[unlikely]]
       fail(MPI_ERR_TYPE, "the datatype is not committed");
-    }
     return type;
   }
 
   /// A reduction that is defined for `datatype`.
   const op::Op* op(MPI_Op handle, MPI_Datatype datatype) {
     const auto* op = handle::find<op::Op>(handle);
-    if (op == nullptr) [[unlikely]] {
+    if (op == nullptr) [[unlikely]]
       fail_handle(MPI_ERR_OP, "op", "operation");
-      return nullptr;
-    }
     const datatype::Datatype* const type = this->type(datatype);
-    if (!failed() && !op->reduces(*type)) [[unlikely]]
+    if (!op->reduces(*type)) [[unlikely]]
       fail_op(*op, *type);
     return op;
   }
 
   /// Checks that `rank` is a rank to send to, or MPI_PROC_NULL; source() also takes MPI_ANY_SOURCE.
   void destination(const comm::Communicator* comm, int rank) {
-    if (failed()) [[unlikely]]
-      return;
     if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL) [[unlikely]]
       fail_rank("dest", rank, *comm);
   }
   void source(const comm::Communicator* comm, int rank) {
-    if (failed()) [[unlikely]]
-      return;
     if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL && rank != MPI_ANY_SOURCE) [[unlikely]]
       fail_rank("source", rank, *comm);
   }
@@ -193,27 +185,24 @@ class Call {
       fail_null(argument);
   }
 
-  /// The handle at `place`; a null handle if the call has failed or `place` is a null pointer (an error).
+  /// The handle at `place`.
   template <class Handle>
   Handle at(const Handle* place, const char* argument) {
     pointer(place, argument);
-    return failed() ? nullptr : *place;
+    return *place;
   }
   /// The topology of `comm`; an error if it is not a T.  `kind` names the topology in the message.
   template <class T>
   const T* topology(const comm::Communicator* comm, const char* kind) {
-    const T* const found = failed() ? nullptr : comm->topology_as<T>();
+    const T* const found = comm->topology_as<T>();
     if (found == nullptr) fail(MPI_ERR_TOPOLOGY, std::string{"argument comm has no "} + kind + " topology");
     return found;
   }
 
-  /// Ends a query function: stores the result of `ask()` in `*result`, unless the call has failed or `result` is null.
-  /// Returns error(): the return value of the MPI function.
+  /// Ends a query function: stores the result of `ask()` in `*result`.
   template <class T, class Ask>
   int answer(T* result, const char* argument, Ask&& ask) {
     pointer(result, argument);
-    if (failed()) [[unlikely]]
-      return error_;
     *result = ask();
     return MPI_SUCCESS;
   }
@@ -223,24 +212,26 @@ class Call {
   int answer_name(const std::string& name, char* text, int* length);
 
  private:
+  /// The exception by which an MPI function is left; the error was raised before.
+  struct Failed {
+    int error;
+  };
+
   [[noreturn, gnu::cold]] void end_process() const;
-  [[gnu::cold]] void fail_handle(int error_class, const char* argument, const char* kind);
-  [[gnu::cold]] void fail_kind(const char* argument, const char* kind);
-  [[gnu::cold]] void fail_rank(const char* argument, int rank, const comm::Communicator& comm);
-  [[gnu::cold]] void fail_op(const op::Op& op, const datatype::Datatype& type);
-  [[gnu::cold]] void fail_tag(const char* argument, int tag);
-  [[gnu::cold]] void fail_null(const char* argument);
-  [[gnu::cold]] void fail_base(const void* base, const datatype::Datatype& type);
+  [[noreturn, gnu::cold]] void fail_handle(int error_class, const char* argument, const char* kind);
+  [[noreturn, gnu::cold]] void fail_kind(const char* argument, const char* kind);
+  [[noreturn, gnu::cold]] void fail_rank(const char* argument, int rank, const comm::Communicator& comm);
+  [[noreturn, gnu::cold]] void fail_op(const op::Op& op, const datatype::Datatype& type);
+  [[noreturn, gnu::cold]] void fail_tag(const char* argument, int tag);
+  [[noreturn, gnu::cold]] void fail_null(const char* argument);
+  [[gnu::cold]] void check_base(const void* base, const datatype::Datatype& type);
 
   [[gnu::cold]] static std::string name_of(const comm::Communicator& comm);
 
   const char* function_;
   Process* process_;
   ErrorScope scope_;
-  int error_ = MPI_SUCCESS;
 };
-
-inline constexpr auto kAnyTime = Call::When::any_time;
 
 /// `value` as an Integer; MPI_UNDEFINED if it does not fit.
 template <class Integer>
@@ -252,7 +243,7 @@ Integer narrowed(std::int64_t value) noexcept {
 /// The new communicator gets `topology` unless it is null.  Returns the return value of the MPI function.
 inline int hand_out(Call& call, const comm::Made& made, MPI_Comm* newcomm,
                     std::shared_ptr<const comm::Topology> topology = nullptr) {
-  if (made.error != MPI_SUCCESS) return call.finish(made.error);
+  call.finish(made.error);
   if (made.comm != nullptr && topology != nullptr) made.comm->topology = std::move(topology);
   *newcomm = made.comm != nullptr ? made.comm->mpi_handle() : MPI_COMM_NULL;
   return MPI_SUCCESS;

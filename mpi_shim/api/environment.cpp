@@ -8,8 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/include/mpi-ext.h"
 #include "opal/gpu/gpu.hpp"
 
@@ -43,8 +42,7 @@ OPAL_MPI_FUNCTION(int, Init_thread, (int* /*argc*/, char*** /*argv*/, int requir
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Finalize, (void)) {
-  Call call{"MPI_Finalize"};
+OPAL_MPI_CALL(Finalize, (Call & call)) {
   int error = MPI_SUCCESS;
   const auto check = [&](const Result<void>& result) {
     if (!result && error == MPI_SUCCESS) error = refuse("MPI_Finalize", to_string(result.error()));
@@ -64,13 +62,11 @@ OPAL_MPI_FUNCTION(int, Finalized, (int* flag)) {
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Query_thread, (int* provided)) {
-  Call call{"MPI_Query_thread"};
+OPAL_MPI_CALL(Query_thread, (Call & call, int* provided)) {
   return call.answer(provided, "provided", [&] { return call.process().thread_level(); });
 }
 
-OPAL_MPI_FUNCTION(int, Is_thread_main, (int* flag)) {
-  Call call{"MPI_Is_thread_main"};
+OPAL_MPI_CALL(Is_thread_main, (Call & call, int* flag)) {
   return call.answer(flag, "flag", [&] { return call.process().is_main_thread(); });
 }
 
@@ -85,11 +81,9 @@ OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
                  fmt::format("rank {} called MPI_Abort with error code {}", process->job().rank(), errorcode));
 }
 
-OPAL_MPI_FUNCTION(int, Get_processor_name, (char* name, int* resultlen)) {
-  Call call{"MPI_Get_processor_name"};
+OPAL_MPI_CALL(Get_processor_name, (Call & call, char* name, int* resultlen)) {
   call.pointer(name, "name");
   call.pointer(resultlen, "resultlen");
-  if (call.failed()) return call.error();
   std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) std::snprintf(host.data(), host.size(), "localhost");
   *resultlen = static_cast<int>(std::strlen(host.data()));

@@ -4,22 +4,19 @@
 #include <optional>
 #include <string>
 
-#include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/process/user_errors.hpp"
 
 namespace mpi_shim::api {
-OPAL_MPI_FUNCTION(int, Error_class, (int errorcode, int* errorclass)) {
-  Call call{"MPI_Error_class", kAnyTime};
+OPAL_MPI_CALL_ANY_TIME(Error_class, (Call & call, int errorcode, int* errorclass)) {
   const bool is_class = error_class_name(errorcode) != nullptr;
   const auto found = is_class ? std::optional{errorcode} : UserErrors::of_process().class_of(errorcode);
   if (!found) call.fail(MPI_ERR_ARG, "argument errorcode is no error code");
   return call.answer(errorclass, "errorclass", [&] { return *found; });
 }
 
-OPAL_MPI_FUNCTION(int, Error_string, (int errorcode, char* string, int* resultlen)) {
-  Call call{"MPI_Error_string", kAnyTime};
+OPAL_MPI_CALL_ANY_TIME(Error_string, (Call & call, int errorcode, char* string, int* resultlen)) {
   std::optional<std::string> text = UserErrors::of_process().text(errorcode);
   if (const char* const name = error_class_name(errorcode)) {
     text = std::string{name} + ": " + error_class_text(errorcode);
@@ -28,51 +25,44 @@ OPAL_MPI_FUNCTION(int, Error_string, (int errorcode, char* string, int* resultle
   return call.answer_name(text.value_or(""), string, resultlen);  // all are shorter than MPI_MAX_ERROR_STRING
 }
 
-OPAL_MPI_FUNCTION(int, Add_error_class, (int* errorclass)) {
-  return Call{"MPI_Add_error_class", kAnyTime}.answer(errorclass, "errorclass",
-                                                      [] { return UserErrors::of_process().add_class(); });
+OPAL_MPI_CALL_ANY_TIME(Add_error_class, (Call & call, int* errorclass)) {
+  return call.answer(errorclass, "errorclass", [] { return UserErrors::of_process().add_class(); });
 }
 
-OPAL_MPI_FUNCTION(int, Add_error_code, (int errorclass, int* errorcode)) {
-  Call call{"MPI_Add_error_code", kAnyTime};
+OPAL_MPI_CALL_ANY_TIME(Add_error_code, (Call & call, int errorclass, int* errorcode)) {
   call.pointer(errorcode, "errorcode");
-  if (call.failed()) return call.error();
   const auto added = UserErrors::of_process().add_code(errorclass);
-  if (!added) return call.fail(MPI_ERR_ARG, "argument errorclass is no error class");
+  if (!added) call.fail(MPI_ERR_ARG, "argument errorclass is no error class");
   *errorcode = *added;
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Add_error_string, (int errorcode, const char* string)) {
-  Call call{"MPI_Add_error_string", kAnyTime};
+OPAL_MPI_CALL_ANY_TIME(Add_error_string, (Call & call, int errorcode, const char* string)) {
   call.pointer(string, "string");
-  if (call.failed()) return call.error();
   std::string text{string};
   if (text.size() >= MPI_MAX_ERROR_STRING) {
     call.fail(MPI_ERR_ARG, "argument string is longer than MPI_MAX_ERROR_STRING - 1");
   } else if (!UserErrors::of_process().set_text(errorcode, std::move(text))) {
     call.fail(MPI_ERR_ARG, "argument errorcode is not an error code that the application added");
   }
-  return call.error();
+  return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Remove_error_class, (int errorclass)) {
+OPAL_MPI_CALL_ANY_TIME(Remove_error_class, (Call & call, int errorclass)) {
   if (UserErrors::of_process().remove(errorclass, true)) return MPI_SUCCESS;
-  return Call{"MPI_Remove_error_class", kAnyTime}.fail(
+  call.fail(
       MPI_ERR_ARG,
       "argument errorclass is no error class that the program added, or still has error codes or an error string");
 }
 
-OPAL_MPI_FUNCTION(int, Remove_error_code, (int errorcode)) {
+OPAL_MPI_CALL_ANY_TIME(Remove_error_code, (Call & call, int errorcode)) {
   if (UserErrors::of_process().remove(errorcode, false)) return MPI_SUCCESS;
-  return Call{"MPI_Remove_error_code", kAnyTime}.fail(
-      MPI_ERR_ARG, "argument errorcode is no error code that the program added, or still has an error string");
+  call.fail(MPI_ERR_ARG, "argument errorcode is no error code that the program added, or still has an error string");
 }
 
-OPAL_MPI_FUNCTION(int, Remove_error_string, (int errorcode)) {
+OPAL_MPI_CALL_ANY_TIME(Remove_error_string, (Call & call, int errorcode)) {
   if (UserErrors::of_process().remove_text(errorcode)) return MPI_SUCCESS;
-  return Call{"MPI_Remove_error_string", kAnyTime}.fail(
-      MPI_ERR_ARG, "argument errorcode has no error string that the program added");
+  call.fail(MPI_ERR_ARG, "argument errorcode has no error string that the program added");
 }
 
 }  // namespace mpi_shim::api

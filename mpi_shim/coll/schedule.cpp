@@ -53,16 +53,13 @@ Buffer Schedule::scratch_like(const Buffer& like) {
   return like.at(scratch(span.size) - span.offset);
 }
 
-void Schedule::keep_types() {
+void Schedule::keep() {
   for (const Step& step : steps_) {
+    if (step.op != nullptr) op_ = handle::Ref<op::Op>::share(const_cast<op::Op&>(*step.op));  // counts a reference
     for (const Buffer* buffer : {&step.buffer, &step.other}) {
       if (buffer->has_derived_type()) types_.push_back(buffer->share_type());
     }
   }
-}
-
-void Schedule::keep_op(const op::Op& op) {
-  op_ = handle::Ref<op::Op>::share(const_cast<op::Op&>(op));  // counting references changes nothing else
 }
 
 void Schedule::begin_rounds() noexcept {

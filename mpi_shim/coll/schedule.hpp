@@ -5,8 +5,8 @@
 // Later rounds start inside progress, so a non-blocking collective needs no call of its own.
 // Order rule for algorithms: the sends of a to b match the receives of b from a in the order in which they were added.
 // A Schedule is a Request; a persistent one runs its steps again at each start.
-// Owned by its Scheduler; valid from Scheduler::begin() to put_back().  Borrows buffers and, unless keep_types() and
-// keep_op() are called, datatypes and operation.
+// Owned by its Scheduler; valid from Scheduler::begin() to put_back().  Borrows buffers and, unless keep() is called,
+// datatypes and operation.
 // Threads: one thread adds the steps; from start() on under the Context's lock.
 #pragma once
 #include <cstddef>
@@ -54,10 +54,9 @@ class Schedule final : public Request {
   /// A buffer of the count and type of `like` in scratch() memory, which also covers the padding of the elements.
   Buffer scratch_like(const Buffer& like);
 
-  /// For a schedule that outlives the MPI call: takes references, since the program may free its datatypes and its
-  /// operation.  keep_types() covers the steps added so far.
-  void keep_types();
-  void keep_op(const op::Op& op);
+  /// For a schedule that outlives the MPI call: takes references to the datatypes and the operation of the steps added
+  /// so far, since the program may free them.
+  void keep();
 
  private:
   friend class Scheduler;

@@ -25,8 +25,6 @@ constexpr const char* kUnsupported = "is not supported yet";
   ::_exit(error_class != 0 ? error_class : 1);
 }
 
-rma::Window* find_window(ErrorScope scope) { return handle::find<rma::Window>(static_cast<MPI_Win>(scope.handle)); }
-
 std::string describe(const char* where, int error_class, const char* function, const char* message) {
   const char* class_name = error_class_name(error_class);
   return fmt::format("{}: {}: {} ({})", where, function, message,
@@ -42,27 +40,21 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
     const char* when = Process::state() == Process::State::finished ? "after MPI_Finalize" : "before MPI_Init";
     end(error_class, describe(when, error_class, function, message));
   }
-  if (rma::Window* window = scope.kind == ErrorScope::Kind::win ? find_window(scope) : nullptr) {
-    const std::shared_ptr<const comm::Errhandler> handler = window->errhandler.get();
-    if (handler->kind == comm::Errhandler::Kind::win_function) {
-      MPI_Win win = window->mpi_handle();
-      handler->win_function(&win, &error_class, function);
-      return error_class;
-    }
-    if (handler->kind == comm::Errhandler::Kind::returning) return error_class;
-    end(error_class, describe(fmt::format("rank {}", process->job().rank()).c_str(), error_class, function, message));
-  }
+  rma::Window* window = nullptr;
   comm::Communicator* communicator = nullptr;
+  if (scope.kind == ErrorScope::Kind::win) window = handle::find<rma::Window>(static_cast<MPI_Win>(scope.handle));
   if (scope.kind == ErrorScope::Kind::comm) {
     communicator = handle::find<comm::Communicator>(static_cast<MPI_Comm>(scope.handle));
   }
   if (communicator == nullptr) communicator = &process->communicators().default_for_errors();
-  MPI_Comm handle = communicator->mpi_handle();
-  const std::shared_ptr<const comm::Errhandler> handler = communicator->errhandler.get();
+  const std::shared_ptr<const comm::Errhandler> handler =
+      (window ? window->errhandler : communicator->errhandler).get();
+  auto win = static_cast<MPI_Win>(scope.handle);
+  MPI_Comm comm = communicator->mpi_handle();
   switch (handler->kind) {
     case comm::Errhandler::Kind::returning: return error_class;
-    case comm::Errhandler::Kind::comm_function: handler->function(&handle, &error_class, function); return error_class;
-    case comm::Errhandler::Kind::win_function:
+    case comm::Errhandler::Kind::comm_function: handler->function(&comm, &error_class, function); return error_class;
+    case comm::Errhandler::Kind::win_function: handler->win_function(&win, &error_class, function); return error_class;
     case comm::Errhandler::Kind::fatal:
     case comm::Errhandler::Kind::abort: break;
   }

@@ -11,7 +11,7 @@ namespace opal::mpi::abi {
 /// mpi_functions.h: the prototypes of all functions under both names.
 std::string emit_prototypes(const Table& table);
 
-/// The parameters and the arguments of each function as macros, for OPAL_MPI_FORWARD (mpi_shim/abi/forward.hpp).
+/// The parameters and the arguments of each function as macros, for OPAL_MPI_FORWARD (mpi_shim/api/forward.hpp).
 std::string emit_parameters(const Table& table);
 
 /// The linker's version script: exactly the MPI_ and PMPI_ names are exported.

@@ -13,69 +13,58 @@ enum class All { even, uneven };  ///< all ranks of the communicator; even: all 
 struct Neighbourhood {};          ///< the neighbours in the communicator's topology
 
 template <class MakeOut, class MakeIn>
-int exchange(const Form& form, const void* sendbuf, const void* /*recvbuf*/, MPI_Comm comm, All with,
+int exchange(Call& call, const Form& form, const void* sendbuf, const void* /*recvbuf*/, MPI_Comm comm, All with,
              MakeOut&& make_out, MakeIn&& make_in) {
-  Call call{form.function};
   comm::Communicator* const communicator = call.comm(comm);
-  if (call.failed()) return call.error();
   const bool in_place = sendbuf == MPI_IN_PLACE;
   if (in_place && communicator->is_inter()) call.fail_in_place();
   const coll::Blocks out = in_place ? coll::Blocks{} : make_out(call, communicator->remote_size());
   const coll::Blocks in = make_in(call, communicator->remote_size());
-  if (call.failed()) return call.error();
   const auto share = [&](coll::HostTeam& team) {
     return (team.*(with == All::even ? &coll::HostTeam::alltoall : &coll::HostTeam::alltoallv))(in_place ? in : out,
                                                                                                 in);
   };
-  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
-    if (communicator->is_inter()) {
-      build_inter_alltoall(schedule, sides_of(*communicator), out, in);
-    } else if (in_place) {
-      build_alltoall_in_place(schedule, in);
-    } else {
-      build_alltoall(schedule, out, in);
-    }
-  });
+  return form.run(
+      call, *communicator, share,
+      [&](auto& schedule) { in_place ? build_alltoall_in_place(schedule, in) : build_alltoall(schedule, out, in); },
+      [&](auto& schedule, const auto& sides) { build_inter_alltoall(schedule, sides, out, in); });
 }
 
 template <class MakeOut, class MakeIn>
-int exchange(const Form& form, const void* sendbuf, const void* recvbuf, MPI_Comm comm, Neighbourhood /*with*/,
-             MakeOut&& make_out, MakeIn&& make_in) {
-  Call call{form.function};
+int exchange(Call& call, const Form& form, const void* sendbuf, const void* recvbuf, MPI_Comm comm,
+             Neighbourhood /*with*/, MakeOut&& make_out, MakeIn&& make_in) {
   comm::Communicator* const communicator = call.comm(comm);
-  if (!call.failed() && communicator->topology == nullptr) {
+  if (communicator->topology == nullptr) {
     call.fail(MPI_ERR_TOPOLOGY, "argument comm has no topology");
   }
   if (sendbuf == MPI_IN_PLACE || recvbuf == MPI_IN_PLACE) call.fail_in_place();
-  if (call.failed()) return call.error();
   const comm::Neighbours neighbours = neighbours_of(*communicator->topology, communicator->rank());
   const coll::Blocks out = make_out(call, static_cast<int>(neighbours.destinations.size()));
   const coll::Blocks in = make_in(call, static_cast<int>(neighbours.sources.size()));
-  if (call.failed()) return call.error();
   return form.run(call, *communicator,
                   [&](coll::Schedule& schedule) { build_neighbour_alltoall(schedule, neighbours, out, in); });
 }
 
 template <class With>
-int alltoall(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-             MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, With with) {
-  return exchange(form, sendbuf, recvbuf, comm, with, even_blocks(sendbuf, sendcount, sendtype),
+int alltoall(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+             void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, With with) {
+  return exchange(call, form, sendbuf, recvbuf, comm, with, even_blocks(sendbuf, sendcount, sendtype),
                   even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement, class With>
-int alltoallv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* sdispls,
+int alltoallv(Call& call, const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* sdispls,
               MPI_Datatype sendtype, void* recvbuf, const Count* recvcounts, const Displacement* rdispls,
               MPI_Datatype recvtype, MPI_Comm comm, With with) {
-  return exchange(form, sendbuf, recvbuf, comm, with, listed_blocks(sendbuf, sendcounts, sdispls, sendtype),
+  return exchange(call, form, sendbuf, recvbuf, comm, with, listed_blocks(sendbuf, sendcounts, sdispls, sendtype),
                   listed_blocks(recvbuf, recvcounts, rdispls, recvtype));
 }
 
 template <class Count, class Displacement, class With>
-int alltoallw(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* sdispls,
+int alltoallw(Call& call, const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* sdispls,
               const MPI_Datatype* sendtypes, void* recvbuf, const Count* recvcounts, const Displacement* rdispls,
               const MPI_Datatype* recvtypes, MPI_Comm comm, With with) {
-  return exchange(form, sendbuf, recvbuf, comm, with, typed_blocks(sendbuf, sendcounts, sdispls, sendtypes),
+  return exchange(call, form, sendbuf, recvbuf, comm, with, typed_blocks(sendbuf, sendcounts, sdispls, sendtypes),
                   typed_blocks(recvbuf, recvcounts, rdispls, recvtypes));
 }
 
@@ -86,16 +75,17 @@ auto repeated(const void* base, MPI_Count count, MPI_Datatype datatype) {
   };
 }
 
-int neighbor_allgather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-                       MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-  return exchange(form, sendbuf, recvbuf, comm, Neighbourhood{}, repeated(sendbuf, sendcount, sendtype),
+int neighbor_allgather(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                       void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return exchange(call, form, sendbuf, recvbuf, comm, Neighbourhood{}, repeated(sendbuf, sendcount, sendtype),
                   even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
-int neighbor_allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-                        const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
-  return exchange(form, sendbuf, recvbuf, comm, Neighbourhood{}, repeated(sendbuf, sendcount, sendtype),
+int neighbor_allgatherv(Call& call, const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype,
+                        void* recvbuf, const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype,
+                        MPI_Comm comm) {
+  return exchange(call, form, sendbuf, recvbuf, comm, Neighbourhood{}, repeated(sendbuf, sendcount, sendtype),
                   listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 

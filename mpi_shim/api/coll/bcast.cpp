@@ -6,30 +6,20 @@
 namespace mpi_shim::api {
 namespace {
 
-int barrier(const Form& form, MPI_Comm comm) {
-  Call call{form.function};
+int barrier(Call& call, const Form& form, MPI_Comm comm) {
   auto* const communicator = call.comm(comm);
-  if (call.failed()) return call.error();
   const auto share = [](coll::HostTeam& team) { return team.barrier(); };
-  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
-    communicator->is_inter() ? build_inter_barrier(schedule, sides_of(*communicator)) : build_barrier(schedule);
-  });
+  return form.run(call, *communicator, share, coll::build_barrier, coll::build_inter_barrier);
 }
 
-int bcast(const Form& form, void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm) {
-  Call call{form.function};
+int bcast(Call& call, const Form& form, void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   auto* const communicator = call.comm(comm);
   call.root(communicator, root);
   const auto message = root == MPI_PROC_NULL ? p2p::Buffer{} : call.buffer(buffer, count, datatype);
-  if (call.failed()) return call.error();
   const auto share = [&](coll::HostTeam& team) { return team.bcast(message, root); };
-  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
-    if (communicator->is_inter()) {
-      build_inter_bcast(schedule, sides_of(*communicator), message, root);
-    } else {
-      build_bcast(schedule, message, root);
-    }
-  });
+  return form.run(
+      call, *communicator, share, [&](auto& schedule) { build_bcast(schedule, message, root); },
+      [&](auto& schedule, const auto& sides) { build_inter_bcast(schedule, sides, message, root); });
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/api/coll/blocks.hpp — the buffer arguments of gathers, scatters and alltoalls as a list of blocks, one per
 // rank or neighbour.  even_blocks(), listed_blocks() and typed_blocks() return a function (Call&, int number) that
-// checks the arguments and makes the `number` blocks.  It borrows the arrays.  After call.failed() the list is
-// unusable.
+// checks the arguments and makes the `number` blocks.  It borrows the arrays.
 #pragma once
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/coll/schedule.hpp"
@@ -14,7 +13,6 @@ inline auto even_blocks(const void* base, MPI_Count count, MPI_Datatype datatype
   return [=](Call& call, int number) {
     coll::Blocks blocks;
     const p2p::Buffer first = call.buffer(base, count, datatype);
-    if (call.failed()) return blocks;
     blocks.reserve(static_cast<std::size_t>(number));
     for (int rank = 0; rank < number; ++rank) {
       blocks.push_back(first.part(first.count() * static_cast<std::uint64_t>(rank), first.count()));
@@ -32,9 +30,8 @@ coll::Blocks placed_blocks(Call& call, int number, const void* base, const Count
     call.pointer(counts, "counts");
     call.pointer(displacements, "displs");
   }
-  if (call.failed()) return blocks;
   blocks.reserve(static_cast<std::size_t>(number));
-  for (int rank = 0; rank < number && !call.failed(); ++rank) {
+  for (int rank = 0; rank < number; ++rank) {
     const auto* start = static_cast<const std::byte*>(base) + displacements[rank] * unit;
     blocks.push_back(call.buffer(counts[rank] == 0 ? base : start, counts[rank], type_of(rank)));
   }
@@ -46,8 +43,7 @@ template <class Count, class Displacement>
 auto listed_blocks(const void* base, const Count* counts, const Displacement* displacements, MPI_Datatype datatype) {
   return [=](Call& call, int number) {
     const datatype::Datatype* const type = call.type(datatype);
-    return placed_blocks(call, number, base, counts, displacements, call.failed() ? 0 : type->extent(),
-                         [=](int) { return datatype; });
+    return placed_blocks(call, number, base, counts, displacements, type->extent(), [=](int) { return datatype; });
   };
 }
 

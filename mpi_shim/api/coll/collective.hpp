@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/api/coll/collective.hpp — defines the six forms of a collective function (blocking, non-blocking,
 // persistent; counts of int and of MPI_Count) from one implementation.
-//   int bcast(const Form& form, void* buffer, MPI_Count count, ..., MPI_Comm comm) {
-//     Call call{form.function};  ... checks ...
+//   int bcast(Call& call, const Form& form, void* buffer, MPI_Count count, ..., MPI_Comm comm) {
+//     ... checks ...
 //     return form.run(call, *communicator, [&](coll::Schedule& schedule) { ... });
 //   }
 //   OPAL_MPI_COLLECTIVE(Bcast, bcast, bcast)      // MPI_Bcast, MPI_Ibcast, ... call the function bcast()
 #pragma once
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/coll/algorithms/inter.hpp"
 #include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/run.hpp"
 
 namespace mpi_shim::api {
-
-/// The local and the remote group of an intercommunicator, for its collectives.
-inline coll::TwoSides sides_of(const comm::Communicator& comm) { return {comm.own_side(), comm.other_side()}; }
 
 /// This process's part in a collective with a root.
 struct RootPart {
@@ -31,21 +27,23 @@ struct RootPart {
 /// The form of the function that the application called, with the arguments that only this form has.
 struct Form {
   enum class Kind { blocking, nonblocking, persistent };
-  const char* function;
   Kind kind = Kind::blocking;
   MPI_Request* request = nullptr;
   MPI_Info info = MPI_INFO_NULL;  ///< persistent form: hints; the handle is checked, all hints are ignored
 
   /// As run() below, but the blocking form first calls `share(HostTeam&)` if the communicator has a host team.  If
-  /// the returned Outcome has a value, share() has done the collective; else run() below does it by messages.
-  template <class Share, class Build>
-  int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build) const {
+  /// the returned Outcome has a value, share() has done the collective; else run() below does it by messages, with the
+  /// steps of `build_inter(Schedule&, const TwoSides&)` on an intercommunicator.
+  template <class Share, class Build, class BuildInter>
+  int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build, BuildInter&& build_inter) const {
     if (kind == Kind::blocking) {
       if (coll::HostTeam* const team = coll::HostTeam::find(call.process().job(), comm)) {
         if (const coll::HostTeam::Outcome outcome = share(*team)) return call.finish(*outcome);
       }
     }
-    return run(call, comm, build);
+    return run(call, comm, [&](coll::Schedule& schedule) {
+      comm.is_inter() ? build_inter(schedule, coll::TwoSides{comm.own_side(), comm.other_side()}) : build(schedule);
+    });
   }
 
   /// Calls `build(Schedule&)`, which adds the steps of this process.  The blocking form executes the schedule; the
@@ -56,10 +54,9 @@ struct Form {
     if (kind == Kind::blocking) return call.finish(coll::run(comm, build));
     call.pointer(request, "request");
     call.info(info);
-    if (call.failed()) return call.error();
     coll::Schedule& schedule = comm.vci().scheduler().begin(comm);
     build(schedule);
-    schedule.keep_types();
+    schedule.keep();
     return hand_over(schedule, kind == Kind::persistent ? Start::later : Start::now, comm.mpi_handle(), request);
   }
 };
@@ -67,9 +64,11 @@ struct Form {
 }  // namespace mpi_shim::api
 
 #define OPAL_MPI_KIND_OF_FORM(...) Form::Kind::__VA_ARGS__
-#define OPAL_MPI_COLLECTIVE_FORM(name, kind, arguments, function, ...)                                    \
-  OPAL_MPI_FUNCTION(int, name, OPAL_MPI_PARAMETERS_##name) {                                              \
-    return function(Form{"MPI_" #name, OPAL_MPI_KIND_OF_FORM kind} arguments __VA_OPT__(, ) __VA_ARGS__); \
+#define OPAL_MPI_COLLECTIVE_FORM(name, kind, arguments, function, ...)                              \
+  OPAL_MPI_FUNCTION(int, name, OPAL_MPI_PARAMETERS_##name) {                                        \
+    return Call::run("MPI_" #name, [&](Call& call) {                                                \
+      return function(call, Form{OPAL_MPI_KIND_OF_FORM kind} arguments __VA_OPT__(, ) __VA_ARGS__); \
+    });                                                                                             \
   }
 
 /// The three forms with counts of one type; `suffix` is _c or nothing.

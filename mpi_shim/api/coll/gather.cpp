@@ -30,82 +30,68 @@ auto sharing(Share share, const Arguments&... arguments) {
 
 /// A gather or scatter with a root.  `buf`: the block of this process; make_blocks: the blocks at the root.
 template <class Build, class BuildInter, class Share, class MakeBlocks>
-int rooted(const Form& form, const void* buf, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm handle,
-           Build build, BuildInter build_inter, Share share, MakeBlocks&& make_blocks) {
-  Call call{form.function};
+int rooted(Call& call, const Form& form, const void* buf, MPI_Count count, MPI_Datatype datatype, int root,
+           MPI_Comm handle, Build build, BuildInter build_inter, Share share, MakeBlocks&& make_blocks) {
   comm::Communicator* const comm = call.comm(handle);
   call.root(comm, root);
-  if (call.failed()) return call.error();
   const RootPart part{*comm, root};
   const bool has_block = part.takes_part && !(comm->is_inter() && part.is_root);
   const std::optional<p2p::Buffer> own =
       has_block ? own_block(call, buf, count, datatype, part.is_root) : p2p::Buffer{};
   const coll::Blocks blocks = part.is_root ? make_blocks(call, comm->remote_size()) : coll::Blocks{};
-  if (call.failed()) return call.error();
-  return form.run(call, *comm, sharing(share, own, blocks, root), [&](coll::Schedule& schedule) {
-    if (comm->is_inter()) {
-      build_inter(schedule, sides_of(*comm), *own, blocks, root);
-    } else {
-      build(schedule, own, blocks, root);
-    }
-  });
+  return form.run(
+      call, *comm, sharing(share, own, blocks, root), [&](auto& schedule) { build(schedule, own, blocks, root); },
+      [&](auto& schedule, const auto& sides) { build_inter(schedule, sides, *own, blocks, root); });
 }
 
-int gather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+int gather(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
            MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return rooted(form, sendbuf, sendcount, sendtype, root, comm, coll::build_gather, coll::build_inter_gather,
+  return rooted(call, form, sendbuf, sendcount, sendtype, root, comm, coll::build_gather, coll::build_inter_gather,
                 &coll::HostTeam::gather, even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
-int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+int gatherv(Call& call, const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return rooted(form, sendbuf, sendcount, sendtype, root, comm, coll::build_gatherv, coll::build_inter_gather,
+  return rooted(call, form, sendbuf, sendcount, sendtype, root, comm, coll::build_gatherv, coll::build_inter_gather,
                 &coll::HostTeam::gatherv, listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
-int scatter(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-            MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return rooted(form, recvbuf, recvcount, recvtype, root, comm, coll::build_scatter, coll::build_inter_scatter,
+int scatter(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+            void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return rooted(call, form, recvbuf, recvcount, recvtype, root, comm, coll::build_scatter, coll::build_inter_scatter,
                 &coll::HostTeam::scatter, even_blocks(sendbuf, sendcount, sendtype));
 }
 
 template <class Count, class Displacement>
-int scatterv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
+int scatterv(Call& call, const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
              MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return rooted(form, recvbuf, recvcount, recvtype, root, comm, coll::build_scatterv, coll::build_inter_scatter,
+  return rooted(call, form, recvbuf, recvcount, recvtype, root, comm, coll::build_scatterv, coll::build_inter_scatter,
                 &coll::HostTeam::scatterv, listed_blocks(sendbuf, sendcounts, displs, sendtype));
 }
 
 template <class Build, class Share, class MakeBlocks>
-int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, MPI_Comm comm,
-                   Build build, Share share, MakeBlocks&& make_blocks) {
-  Call call{form.function};
+int allgather_with(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                   MPI_Comm comm, Build build, Share share, MakeBlocks&& make_blocks) {
   comm::Communicator* const communicator = call.comm(comm);
-  if (call.failed()) return call.error();
   const std::optional<p2p::Buffer> own = own_block(call, sendbuf, sendcount, sendtype, !communicator->is_inter());
   const coll::Blocks blocks = make_blocks(call, communicator->remote_size());
-  if (call.failed()) return call.error();
-  return form.run(call, *communicator, sharing(share, own, blocks), [&](coll::Schedule& schedule) {
-    if (communicator->is_inter()) {
-      build_inter_allgather(schedule, sides_of(*communicator), *own, blocks);
-    } else {
-      build(schedule, own, blocks);
-    }
-  });
+  return form.run(
+      call, *communicator, sharing(share, own, blocks), [&](auto& schedule) { build(schedule, own, blocks); },
+      [&](auto& schedule, const auto& sides) { build_inter_allgather(schedule, sides, *own, blocks); });
 }
 
-int allgather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-  return allgather_with(form, sendbuf, sendcount, sendtype, comm, coll::build_allgather, &coll::HostTeam::allgather,
-                        even_blocks(recvbuf, recvcount, recvtype));
+int allgather(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+              void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return allgather_with(call, form, sendbuf, sendcount, sendtype, comm, coll::build_allgather,
+                        &coll::HostTeam::allgather, even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
-int allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+int allgatherv(Call& call, const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
-  return allgather_with(form, sendbuf, sendcount, sendtype, comm, coll::build_allgatherv, &coll::HostTeam::allgatherv,
-                        listed_blocks(recvbuf, recvcounts, displs, recvtype));
+  return allgather_with(call, form, sendbuf, sendcount, sendtype, comm, coll::build_allgatherv,
+                        &coll::HostTeam::allgatherv, listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
 }  // namespace

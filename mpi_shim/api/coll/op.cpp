@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Op_create, _free and queries; MPI_Reduce_local.
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 
 namespace mpi_shim::api {
 namespace {
 
 template <class Function>
-int create(const char* name, Function* function, int commute, MPI_Op* op) {
-  Call call{name};
+int create(Call& call, Function* function, int commute, MPI_Op* op) {
   call.pointer(op, "op");
   if (function == nullptr) call.fail(MPI_ERR_ARG, "argument user_fn is a null pointer");
-  if (call.failed()) return call.error();
   auto made = handle::create<op::Op>(function, commute != 0);
-  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  if (!made) call.fail_class(MPI_ERR_NO_MEM);
   *op = handle::to_handle<MPI_Op>(*made->detach());  // the application's reference
   return MPI_SUCCESS;
 }
@@ -25,16 +22,13 @@ op::Op* find(Call& call, MPI_Op handle) {
   return op;
 }
 
-int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Count count, MPI_Datatype datatype,
-                 MPI_Op handle) {
-  Call call{function};
+int reduce_local(Call& call, const void* inbuf, void* inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op handle) {
   const p2p::Buffer in = call.buffer(inbuf, count, datatype);
   const p2p::Buffer inout = call.buffer(inoutbuf, count, datatype);
   const op::Op* const op = call.op(handle, datatype);
   if (inbuf == MPI_IN_PLACE || inoutbuf == MPI_IN_PLACE || (inbuf == inoutbuf && in.bytes() != 0)) {
     call.fail(MPI_ERR_BUFFER, "arguments inbuf and inoutbuf are MPI_IN_PLACE or the same memory");
   }
-  if (call.failed()) return call.error();
   coll::OnHost in_here{in, coll::OnHost::Use::read};
   coll::OnHost inout_here{inout, coll::OnHost::Use::update};
   op->apply(in_here.buffer().base(), inout_here.buffer().base(), count, inout.type());
@@ -45,18 +39,15 @@ int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Co
 
 OPAL_MPI_FORWARD_BOTH(Op_create, create)
 
-OPAL_MPI_FUNCTION(int, Op_free, (MPI_Op * op)) {
-  Call call{"MPI_Op_free"};
+OPAL_MPI_CALL(Op_free, (Call & call, MPI_Op* op)) {
   op::Op* const object = find(call, call.at(op, "op"));
-  if (call.failed()) return call.error();
-  if (object->is_predefined()) return call.fail(MPI_ERR_OP, "a predefined operation cannot be freed");
+  if (object->is_predefined()) call.fail(MPI_ERR_OP, "a predefined operation cannot be freed");
   object->retire();
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Op_commutative, (MPI_Op op, int* commute)) {
-  Call call{"MPI_Op_commutative"};
+OPAL_MPI_CALL(Op_commutative, (Call & call, MPI_Op op, int* commute)) {
   const op::Op* const object = find(call, op);
   return call.answer(commute, "commute", [&] { return object->is_commutative(); });
 }

@@ -9,30 +9,23 @@
 namespace mpi_shim::api {
 namespace {
 
-int reduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op handle,
-           int root, MPI_Comm comm) {
-  Call call{form.function};
+int reduce(Call& call, const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+           MPI_Op handle, int root, MPI_Comm comm) {
   comm::Communicator* const communicator = call.comm(comm);
   call.root(communicator, root);
-  if (call.failed()) return call.error();
   const RootPart part{*communicator, root};
   const bool sends = part.takes_part && !(communicator->is_inter() && part.is_root);
   const bool in_place = sends && sendbuf == MPI_IN_PLACE;
-  if (in_place && !part.is_root) return call.fail_in_place();
+  if (in_place && !part.is_root) call.fail_in_place();
   const p2p::Buffer in = sends ? call.buffer(in_place ? recvbuf : sendbuf, count, datatype) : p2p::Buffer{};
   const p2p::Buffer out = part.is_root ? call.buffer(recvbuf, count, datatype) : p2p::Buffer{};
   const auto* op = part.takes_part ? call.op(handle, datatype) : nullptr;
-  if (call.failed()) return call.error();
   const auto share = [&](coll::HostTeam& team) { return team.reduce(in, out, *op, root); };
-  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
-    if (op == nullptr) return;
-    schedule.keep_op(*op);
-    if (communicator->is_inter()) {
-      build_inter_reduce(schedule, sides_of(*communicator), in, out, *op, root);
-    } else {
-      build_reduce(schedule, in, out, *op, root);
-    }
-  });
+  return form.run(
+      call, *communicator, share, [&](auto& schedule) { build_reduce(schedule, in, out, *op, root); },
+      [&](auto& schedule, const auto& sides) {
+        if (op != nullptr) build_inter_reduce(schedule, sides, in, out, *op, root);
+      });
 }
 
 /// The checked arguments that MPI_Allreduce, MPI_Scan and MPI_Exscan have in common.
@@ -47,44 +40,32 @@ struct Everywhere {
         op(call.op(handle, datatype)) {}
 };
 
-int allreduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-              MPI_Comm comm) {
-  Call call{form.function};
+int allreduce(Call& call, const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+              MPI_Op op, MPI_Comm comm) {
   comm::Communicator* const communicator = call.comm(comm);
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
-  if (!call.failed() && communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
-  if (call.failed()) return call.error();
+  if (communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
   const auto share = [&](coll::HostTeam& team) { return team.allreduce(it.in, it.out, *it.op); };
-  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
-    schedule.keep_op(*it.op);
-    if (communicator->is_inter()) {
-      build_inter_allreduce(schedule, sides_of(*communicator), it.in, it.out, *it.op);
-    } else {
-      build_allreduce(schedule, it.in, it.out, *it.op);
-    }
-  });
+  return form.run(
+      call, *communicator, share, [&](auto& schedule) { build_allreduce(schedule, it.in, it.out, *it.op); },
+      [&](auto& schedule, const auto& sides) { build_inter_allreduce(schedule, sides, it.in, it.out, *it.op); });
 }
 
-int scan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-         MPI_Comm comm, bool exclusive) {
-  Call call{form.function};
+int scan(Call& call, const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+         MPI_Op op, MPI_Comm comm, bool exclusive) {
   comm::Communicator* const communicator = call.intracomm(comm);
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
-  if (call.failed()) return call.error();
   const auto share = [&](coll::HostTeam& team) { return team.scan(it.in, it.out, *it.op, exclusive); };
-  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
-    schedule.keep_op(*it.op);
-    build_scan(schedule, it.in, it.out, *it.op, exclusive);
-  });
+  return form.run(
+      call, *communicator, share, [&](auto& schedule) { build_scan(schedule, it.in, it.out, *it.op, exclusive); },
+      [](auto&, const auto&) {});  // there are no scans between two groups
 }
 
 /// MPI_Reduce_scatter and _block; `count_of(rank)`: the number of result elements for a rank.
 template <class CountOf>
-int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& count_of, MPI_Datatype datatype,
-              MPI_Op handle, MPI_Comm comm) {
-  Call call{form.function};
+int scattered(Call& call, const Form& form, const void* sendbuf, void* recvbuf, CountOf&& count_of,
+              MPI_Datatype datatype, MPI_Op handle, MPI_Comm comm) {
   comm::Communicator* const communicator = call.comm(comm);
-  if (call.failed()) return call.error();
   std::vector<std::uint64_t> counts;
   MPI_Count total = 0;
   for (int rank = 0; rank < communicator->size(); ++rank) {
@@ -94,39 +75,28 @@ int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& co
     total += count;
   }
   if (communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
-  if (call.failed()) return call.error();
   const p2p::Buffer in = call.buffer(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, total, datatype);
   const p2p::Buffer out =
       call.buffer(recvbuf, static_cast<MPI_Count>(counts[static_cast<std::size_t>(communicator->rank())]), datatype);
   const auto* op = call.op(handle, datatype);
-  if (call.failed()) return call.error();
   const auto share = [&](coll::HostTeam& team) { return team.reduce_scatter(in, out, counts, *op); };
-  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
-    schedule.keep_op(*op);
-    if (communicator->is_inter()) {
-      build_inter_reduce_scatter(schedule, sides_of(*communicator), in, out, counts, *op);
-    } else {
-      build_reduce_scatter(schedule, in, out, counts, *op);
-    }
-  });
+  return form.run(
+      call, *communicator, share, [&](auto& schedule) { build_reduce_scatter(schedule, in, out, counts, *op); },
+      [&](auto& schedule, const auto& sides) { build_inter_reduce_scatter(schedule, sides, in, out, counts, *op); });
 }
 
 template <class Count>
-int reduce_scatter(const Form& form, const void* sendbuf, void* recvbuf, const Count* recvcounts, MPI_Datatype datatype,
-                   MPI_Op op, MPI_Comm comm) {
-  if (recvcounts == nullptr) {
-    Call call{form.function};
-    call.pointer(recvcounts, "recvcounts");
-    return call.error();
-  }
+int reduce_scatter(Call& call, const Form& form, const void* sendbuf, void* recvbuf, const Count* recvcounts,
+                   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
+  call.pointer(recvcounts, "recvcounts");
   return scattered(
-      form, sendbuf, recvbuf, [&](int rank) { return MPI_Count{recvcounts[rank]}; }, datatype, op, comm);
+      call, form, sendbuf, recvbuf, [&](int rank) { return MPI_Count{recvcounts[rank]}; }, datatype, op, comm);
 }
 
-int reduce_scatter_block(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count recvcount,
+int reduce_scatter_block(Call& call, const Form& form, const void* sendbuf, void* recvbuf, MPI_Count recvcount,
                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   return scattered(
-      form, sendbuf, recvbuf, [&](int) { return recvcount; }, datatype, op, comm);
+      call, form, sendbuf, recvbuf, [&](int) { return recvcount; }, datatype, op, comm);
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 // Cartesian topologies.
 #include <vector>
 
-#include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 
 namespace mpi_shim::api {
@@ -27,12 +26,12 @@ comm::Cartesian described(Call& call, const comm::Communicator* communicator, in
     call.pointer(dims, "dims");
     call.pointer(periods, "periods");
   }
-  for (int i = 0; i < ndims && !call.failed(); ++i) {
+  for (int i = 0; i < ndims; ++i) {
     if (dims[i] <= 0) call.fail(MPI_ERR_DIMS, "dimension " + std::to_string(i) + " is not positive");
     grid.dims.push_back(dims[i]);
     grid.periodic.push_back(periods[i] != 0);
   }
-  if (!call.failed() && (grid.points() < 0 || grid.points() > communicator->size())) {
+  if (grid.points() < 0 || grid.points() > communicator->size()) {
     call.fail(MPI_ERR_ARG, "the grid has more points than the communicator has processes");
   }
   return grid;
@@ -40,63 +39,53 @@ comm::Cartesian described(Call& call, const comm::Communicator* communicator, in
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Dims_create, (int nnodes, int ndims, int dims[])) {
-  Call call{"MPI_Dims_create"};
+OPAL_MPI_CALL(Dims_create, (Call & call, int nnodes, int ndims, int dims[])) {
   if (nnodes <= 0) call.fail(MPI_ERR_ARG, "argument nnodes is not positive");
   if (ndims < 0) call.fail(MPI_ERR_DIMS, "argument ndims is negative");
   if (ndims > 0) call.pointer(dims, "dims");
-  for (int i = 0; i < ndims && !call.failed(); ++i) {
+  for (int i = 0; i < ndims; ++i) {
     if (dims[i] < 0) call.fail(MPI_ERR_DIMS, "dimension " + std::to_string(i) + " is negative");
   }
-  if (call.failed() || ndims == 0) return call.error();
+  if (ndims == 0) return MPI_SUCCESS;
   if (!comm::balance_dimensions(nnodes, {dims, static_cast<std::size_t>(ndims)})) {
-    return call.fail(MPI_ERR_DIMS, "argument nnodes is no multiple of the dimensions that are given");
+    call.fail(MPI_ERR_DIMS, "argument nnodes is no multiple of the dimensions that are given");
   }
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Cart_create,
-                  (MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int /*reorder*/,
-                   MPI_Comm* comm_cart)) {
-  Call call{"MPI_Cart_create"};
+OPAL_MPI_CALL(Cart_create, (Call & call, MPI_Comm comm_old, int ndims, const int dims[], const int periods[],
+                            int /*reorder*/, MPI_Comm* comm_cart)) {
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_cart, "comm_cart");
-  if (call.failed()) return call.error();
   *comm_cart = MPI_COMM_NULL;  // the value after an error
   comm::Cartesian grid = described(call, parent, ndims, dims, periods);
-  if (call.failed()) return call.error();
   const int color = parent->rank() < grid.points() ? 0 : MPI_UNDEFINED;
   return hand_out(call, split(call.process().communicators(), *parent, color, 0), comm_cart,
                   std::make_shared<const comm::Topology>(std::move(grid)));
 }
 
-OPAL_MPI_FUNCTION(int, Cart_map, (MPI_Comm comm, int ndims, const int dims[], const int periods[], int* newrank)) {
-  Call call{"MPI_Cart_map"};
+OPAL_MPI_CALL(Cart_map, (Call & call, MPI_Comm comm, int ndims, const int dims[], const int periods[], int* newrank)) {
   const comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian grid = described(call, communicator, ndims, dims, periods);
   return call.answer(newrank, "newrank",
                      [&] { return communicator->rank() < grid.points() ? communicator->rank() : MPI_UNDEFINED; });
 }
 
-OPAL_MPI_FUNCTION(int, Cartdim_get, (MPI_Comm comm, int* ndims)) {
-  Call call{"MPI_Cartdim_get"};
+OPAL_MPI_CALL(Cartdim_get, (Call & call, MPI_Comm comm, int* ndims)) {
   const comm::Cartesian* const grid = grid_of(call, call.comm(comm));
   return call.answer(ndims, "ndims", [&] { return grid->dimensions(); });
 }
 
-OPAL_MPI_FUNCTION(int, Cart_get, (MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])) {
-  Call call{"MPI_Cart_get"};
+OPAL_MPI_CALL(Cart_get, (Call & call, MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])) {
   comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, communicator);
   if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
-  if (call.failed()) return call.error();
   const std::size_t count = count_of(*grid, maxdims);
   if (count != 0) {
     call.pointer(dims, "dims");
     call.pointer(periods, "periods");
     call.pointer(coords, "coords");
   }
-  if (call.failed()) return call.error();
   for (std::size_t i = 0; i < count; ++i) {
     dims[i] = grid->dims[i];
     periods[i] = grid->periodic[i];
@@ -105,61 +94,52 @@ OPAL_MPI_FUNCTION(int, Cart_get, (MPI_Comm comm, int maxdims, int dims[], int pe
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Cart_coords, (MPI_Comm comm, int rank, int maxdims, int coords[])) {
-  Call call{"MPI_Cart_coords"};
+OPAL_MPI_CALL(Cart_coords, (Call & call, MPI_Comm comm, int rank, int maxdims, int coords[])) {
   comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, communicator);
   if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
-  if (!call.failed() && (rank < 0 || rank >= communicator->size())) {
+  if (rank < 0 || rank >= communicator->size()) {
     call.fail(MPI_ERR_RANK, "argument rank is " + std::to_string(rank) + ", which is not in the communicator");
   }
-  if (call.failed()) return call.error();
   const std::size_t count = count_of(*grid, maxdims);
   if (count != 0) call.pointer(coords, "coords");
-  if (call.failed()) return call.error();
   grid->coordinates_of(rank, {coords, count});
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Cart_rank, (MPI_Comm comm, const int coords[], int* rank)) {
-  Call call{"MPI_Cart_rank"};
+OPAL_MPI_CALL(Cart_rank, (Call & call, MPI_Comm comm, const int coords[], int* rank)) {
   comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, communicator);
   call.pointer(rank, "rank");
-  if (!call.failed() && !grid->dims.empty()) call.pointer(coords, "coords");
-  if (call.failed()) return call.error();
+  if (!grid->dims.empty()) call.pointer(coords, "coords");
   const int found = grid->rank_of({coords, grid->dims.size()});
   if (found == MPI_PROC_NULL) {
-    return call.fail(MPI_ERR_ARG, "argument coords lies outside of the grid in a dimension that is not periodic");
+    call.fail(MPI_ERR_ARG, "argument coords lies outside of the grid in a dimension that is not periodic");
   }
   *rank = found;
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Cart_shift, (MPI_Comm comm, int direction, int disp, int* rank_source, int* rank_dest)) {
-  Call call{"MPI_Cart_shift"};
+OPAL_MPI_CALL(Cart_shift, (Call & call, MPI_Comm comm, int direction, int disp, int* rank_source, int* rank_dest)) {
   comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, communicator);
   call.pointer(rank_source, "rank_source");
   call.pointer(rank_dest, "rank_dest");
-  if (!call.failed() && (direction < 0 || direction >= grid->dimensions())) {
+  if (direction < 0 || direction >= grid->dimensions()) {
     call.fail(MPI_ERR_DIMS, "argument direction is " + std::to_string(direction) + ", but the grid has " +
                                 std::to_string(grid->dimensions()) + " dimensions");
   }
-  if (call.failed()) return call.error();
   const comm::Cartesian::Shift shift = grid->shift(communicator->rank(), direction, disp);
   *rank_source = shift.source;
   *rank_dest = shift.destination;
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm)) {
-  Call call{"MPI_Cart_sub"};
+OPAL_MPI_CALL(Cart_sub, (Call & call, MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm)) {
   comm::Communicator* const parent = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, parent);
   call.pointer(newcomm, "newcomm");
-  if (!call.failed() && grid->dimensions() > 0) call.pointer(remain_dims, "remain_dims");
-  if (call.failed()) return call.error();
+  if (grid->dimensions() > 0) call.pointer(remain_dims, "remain_dims");
   // The color: ranks with equal coordinates in the dropped dimensions form one new communicator.
   std::vector<int> here(grid->dims.size());
   grid->coordinates_of(parent->rank(), here);

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/comm/creation/edges.hpp"
 
@@ -15,19 +14,18 @@ namespace {
 comm::Graph described(Call& call, const comm::Communicator* communicator, int nnodes, const int* index,
                       const int* edges) {
   comm::Graph graph;
-  if (call.failed()) return graph;
   if (nnodes < 0 || nnodes > communicator->size()) {
     call.fail(MPI_ERR_ARG, "argument nnodes is not between 0 and the number of processes");
   }
   if (nnodes > 0) call.pointer(index, "indx");
   int last = 0;
-  for (int node = 0; node < nnodes && !call.failed(); ++node) {
+  for (int node = 0; node < nnodes; ++node) {
     if (index[node] < last) call.fail(MPI_ERR_ARG, "argument indx descends at entry " + std::to_string(node));
     last = index[node];
     graph.index.push_back(last);
   }
   if (last > 0) call.pointer(edges, "edges");
-  for (int i = 0; i < last && !call.failed(); ++i) {
+  for (int i = 0; i < last; ++i) {
     if (edges[i] < 0 || edges[i] >= nnodes) call.fail(MPI_ERR_ARG, "edge " + std::to_string(i) + " leads to no node");
     graph.edges.push_back(edges[i]);
   }
@@ -36,7 +34,7 @@ comm::Graph described(Call& call, const comm::Communicator* communicator, int nn
 
 void check_ranks(Call& call, const comm::Communicator& comm, int count, const int* ranks, const char* argument) {
   if (count > 0) call.pointer(ranks, argument);
-  for (int i = 0; i < count && !call.failed(); ++i) {
+  for (int i = 0; i < count; ++i) {
     if (ranks[i] >= 0 && ranks[i] < comm.size()) continue;
     call.fail(MPI_ERR_RANK, "entry " + std::to_string(i) + " of argument " + argument + " is " +
                                 std::to_string(ranks[i]) + ", which is not in the communicator");
@@ -49,7 +47,7 @@ void check_weights(Call& call, int count, const int* weights, const char* argume
   } else if (count > 0 && weights != MPI_UNWEIGHTED) {
     call.pointer(weights, argument);
   }
-  for (int i = 0; i < count && weights != MPI_UNWEIGHTED && !call.failed(); ++i) {
+  for (int i = 0; i < count && weights != MPI_UNWEIGHTED; ++i) {
     if (weights[i] < 0) call.fail(MPI_ERR_ARG, std::string{"argument "} + argument + " has a negative weight");
   }
 }
@@ -65,11 +63,9 @@ void store(const std::vector<int>& values, int* target, int room) {
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Topo_test, (MPI_Comm comm, int* status)) {
-  Call call{"MPI_Topo_test"};
+OPAL_MPI_CALL(Topo_test, (Call & call, MPI_Comm comm, int* status)) {
   const comm::Communicator* const communicator = call.comm(comm);
   call.pointer(status, "status");
-  if (call.failed()) return call.error();
   *status = MPI_UNDEFINED;
   if (communicator->topology_as<comm::Cartesian>() != nullptr) *status = MPI_CART;
   if (communicator->topology_as<comm::Graph>() != nullptr) *status = MPI_GRAPH;
@@ -77,84 +73,70 @@ OPAL_MPI_FUNCTION(int, Topo_test, (MPI_Comm comm, int* status)) {
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Graph_create,
-                  (MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int /*reorder*/,
-                   MPI_Comm* comm_graph)) {
-  Call call{"MPI_Graph_create"};
+OPAL_MPI_CALL(Graph_create, (Call & call, MPI_Comm comm_old, int nnodes, const int indx[], const int edges[],
+                             int /*reorder*/, MPI_Comm* comm_graph)) {
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_graph, "comm_graph");
   comm::Graph graph = described(call, parent, nnodes, indx, edges);
-  if (call.failed()) return call.error();
   const int color = parent->rank() < nnodes ? 0 : MPI_UNDEFINED;
   return hand_out(call, split(call.process().communicators(), *parent, color, 0), comm_graph,
                   std::make_shared<const comm::Topology>(std::move(graph)));
 }
 
-OPAL_MPI_FUNCTION(int, Graph_map, (MPI_Comm comm, int nnodes, const int indx[], const int edges[], int* newrank)) {
-  Call call{"MPI_Graph_map"};
+OPAL_MPI_CALL(Graph_map, (Call & call, MPI_Comm comm, int nnodes, const int indx[], const int edges[], int* newrank)) {
   const comm::Communicator* const communicator = call.intracomm(comm);
   described(call, communicator, nnodes, indx, edges);
   return call.answer(newrank, "newrank",
                      [&] { return communicator->rank() < nnodes ? communicator->rank() : MPI_UNDEFINED; });
 }
 
-OPAL_MPI_FUNCTION(int, Graphdims_get, (MPI_Comm comm, int* nnodes, int* nedges)) {
-  Call call{"MPI_Graphdims_get"};
+OPAL_MPI_CALL(Graphdims_get, (Call & call, MPI_Comm comm, int* nnodes, int* nedges)) {
   const auto* const graph = call.topology<comm::Graph>(call.comm(comm), "graph");
   call.pointer(nnodes, "nnodes");
   call.pointer(nedges, "nedges");
-  if (call.failed()) return call.error();
   *nnodes = static_cast<int>(graph->index.size());
   *nedges = static_cast<int>(graph->edges.size());
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Graph_get, (MPI_Comm comm, int maxindex, int maxedges, int indx[], int edges[])) {
-  Call call{"MPI_Graph_get"};
+OPAL_MPI_CALL(Graph_get, (Call & call, MPI_Comm comm, int maxindex, int maxedges, int indx[], int edges[])) {
   const auto* const graph = call.topology<comm::Graph>(call.comm(comm), "graph");
   if (maxindex > 0) call.pointer(indx, "indx");
   if (maxedges > 0) call.pointer(edges, "edges");
-  if (call.failed()) return call.error();
   store(graph->index, indx, maxindex);
   store(graph->edges, edges, maxedges);
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Graph_neighbors_count, (MPI_Comm comm, int rank, int* nneighbors)) {
-  Call call{"MPI_Graph_neighbors_count"};
+OPAL_MPI_CALL(Graph_neighbors_count, (Call & call, MPI_Comm comm, int rank, int* nneighbors)) {
   const comm::Communicator* const communicator = call.comm(comm);
   const auto* const graph = call.topology<comm::Graph>(communicator, "graph");
-  if (!call.failed()) check_ranks(call, *communicator, 1, &rank, "rank");
+  check_ranks(call, *communicator, 1, &rank, "rank");
   return call.answer(nneighbors, "nneighbors", [&] { return static_cast<int>(graph->neighbours(rank).size()); });
 }
 
-OPAL_MPI_FUNCTION(int, Graph_neighbors, (MPI_Comm comm, int rank, int maxneighbors, int neighbors[])) {
-  Call call{"MPI_Graph_neighbors"};
+OPAL_MPI_CALL(Graph_neighbors, (Call & call, MPI_Comm comm, int rank, int maxneighbors, int neighbors[])) {
   const comm::Communicator* const communicator = call.comm(comm);
   const auto* const graph = call.topology<comm::Graph>(communicator, "graph");
-  if (!call.failed()) check_ranks(call, *communicator, 1, &rank, "rank");
+  check_ranks(call, *communicator, 1, &rank, "rank");
   if (maxneighbors > 0) call.pointer(neighbors, "neighbors");
-  if (call.failed()) return call.error();
   const std::span<const int> found = graph->neighbours(rank);
   store({found.begin(), found.end()}, neighbors, maxneighbors);
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
-                  (MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[], int outdegree,
-                   const int destinations[], const int destweights[], MPI_Info info, int /*reorder*/,
-                   MPI_Comm* comm_dist_graph)) {
-  Call call{"MPI_Dist_graph_create_adjacent"};
+OPAL_MPI_CALL(Dist_graph_create_adjacent,
+              (Call & call, MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[],
+               int outdegree, const int destinations[], const int destweights[], MPI_Info info, int /*reorder*/,
+               MPI_Comm* comm_dist_graph)) {
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_dist_graph, "comm_dist_graph");
   call.info(info);
   if (indegree < 0 || outdegree < 0) call.fail(MPI_ERR_ARG, "argument indegree or outdegree is negative");
-  if (call.failed()) return call.error();
   check_ranks(call, *parent, indegree, sources, "sources");
   check_ranks(call, *parent, outdegree, destinations, "destinations");
   check_weights(call, indegree, sourceweights, "sourceweights");
   check_weights(call, outdegree, destweights, "destweights");
-  if (call.failed()) return call.error();
   comm::DistGraph graph;
   graph.sources = list(indegree, sources);
   graph.destinations = list(outdegree, destinations);
@@ -167,26 +149,22 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
                   std::make_shared<const comm::Topology>(std::move(graph)));
 }
 
-OPAL_MPI_FUNCTION(int, Dist_graph_create,
-                  (MPI_Comm comm_old, int n, const int sources[], const int degrees[], const int destinations[],
-                   const int weights[], MPI_Info info, int /*reorder*/, MPI_Comm* comm_dist_graph)) {
-  Call call{"MPI_Dist_graph_create"};
+OPAL_MPI_CALL(Dist_graph_create, (Call & call, MPI_Comm comm_old, int n, const int sources[], const int degrees[],
+                                  const int destinations[], const int weights[], MPI_Info info, int /*reorder*/,
+                                  MPI_Comm* comm_dist_graph)) {
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_dist_graph, "comm_dist_graph");
   call.info(info);
   if (n < 0) call.fail(MPI_ERR_ARG, "argument n is negative");
-  if (call.failed()) return call.error();
   check_ranks(call, *parent, n, sources, "sources");
   if (n > 0) call.pointer(degrees, "degrees");
   int edge_count = 0;
-  for (int i = 0; i < n && !call.failed(); ++i) {
+  for (int i = 0; i < n; ++i) {
     if (degrees[i] < 0) call.fail(MPI_ERR_ARG, "argument degrees has a negative entry");
     edge_count += degrees[i];
   }
-  if (call.failed()) return call.error();
   check_ranks(call, *parent, edge_count, destinations, "destinations");
   check_weights(call, edge_count, weights, "weights");
-  if (call.failed()) return call.error();
   const bool weighted = weights != MPI_UNWEIGHTED;
   std::vector<comm::Edge> edges;
   for (int i = 0, next = 0; i < n; ++i) {
@@ -195,35 +173,28 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create,
     }
   }
   comm::DistGraph graph;
-  if (const int error = gather_edges(*parent, edges, weighted, graph); error != MPI_SUCCESS) {
-    return call.finish(error);
-  }
+  call.finish(gather_edges(*parent, edges, weighted, graph));
   return hand_out(call, split(call.process().communicators(), *parent, 0, 0), comm_dist_graph,
                   std::make_shared<const comm::Topology>(std::move(graph)));
 }
 
-OPAL_MPI_FUNCTION(int, Dist_graph_neighbors_count, (MPI_Comm comm, int* indegree, int* outdegree, int* weighted)) {
-  Call call{"MPI_Dist_graph_neighbors_count"};
+OPAL_MPI_CALL(Dist_graph_neighbors_count, (Call & call, MPI_Comm comm, int* indegree, int* outdegree, int* weighted)) {
   const auto* const graph = call.topology<comm::DistGraph>(call.comm(comm), "distributed graph");
   call.pointer(indegree, "indegree");
   call.pointer(outdegree, "outdegree");
   call.pointer(weighted, "weighted");
-  if (call.failed()) return call.error();
   *indegree = static_cast<int>(graph->sources.size());
   *outdegree = static_cast<int>(graph->destinations.size());
   *weighted = graph->weighted;
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Dist_graph_neighbors,
-                  (MPI_Comm comm, int maxindegree, int sources[], int sourceweights[], int maxoutdegree,
-                   int destinations[], int destweights[])) {
-  Call call{"MPI_Dist_graph_neighbors"};
+OPAL_MPI_CALL(Dist_graph_neighbors, (Call & call, MPI_Comm comm, int maxindegree, int sources[], int sourceweights[],
+                                     int maxoutdegree, int destinations[], int destweights[])) {
   const auto* const graph = call.topology<comm::DistGraph>(call.comm(comm), "distributed graph");
   if (maxindegree < 0 || maxoutdegree < 0) call.fail(MPI_ERR_ARG, "argument maxindegree or maxoutdegree is negative");
   if (maxindegree > 0) call.pointer(sources, "sources");
   if (maxoutdegree > 0) call.pointer(destinations, "destinations");
-  if (call.failed()) return call.error();
   store(graph->sources, sources, maxindegree);
   store(graph->destinations, destinations, maxoutdegree);
   if (!graph->weighted) return MPI_SUCCESS;

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 
 namespace mpi_shim::api {
 namespace {
@@ -42,20 +41,18 @@ struct Contents {
 };
 
 template <class Count>
-int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count* addresses, Count* large_counts,
-             Count* types, int* combiner) {
-  Call call{function};
+int envelope(Call& call, MPI_Datatype datatype, Count* integers, Count* addresses, Count* large_counts, Count* types,
+             int* combiner) {
   const datatype::Datatype* const type = call.any_type(datatype);
   call.pointer(integers, "num_integers");
   call.pointer(addresses, "num_addresses");
   if constexpr (sizeof(Count) > sizeof(int)) call.pointer(large_counts, "num_large_counts");
   call.pointer(types, "num_datatypes");
   call.pointer(combiner, "combiner");
-  if (call.failed()) return call.error();
   const datatype::Recipe& recipe = type->recipe();
   const Contents contents{recipe};
   if (large_counts == nullptr && !contents.large_counts.empty()) {
-    return call.fail(MPI_ERR_TYPE, "the datatype has large counts, which only MPI_Type_get_envelope_c returns");
+    call.fail(MPI_ERR_TYPE, "the datatype has large counts, which only MPI_Type_get_envelope_c returns");
   }
   *integers = static_cast<Count>(contents.integers.size());
   *addresses = static_cast<Count>(contents.addresses.size());
@@ -70,62 +67,52 @@ int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count
 MPI_Datatype handle_of(Call& call, datatype::Datatype& part) {
   if (part.predefined_handle() != 0) return handle::to_handle<MPI_Datatype>(part);
   auto made = handle::create<datatype::Datatype>(part.bounds(), part.layout(), part.signature(), part.recipe());
-  if (!made) {
-    call.finish(MPI_ERR_NO_MEM);
-    return MPI_DATATYPE_NULL;
-  }
+  if (!made) call.fail_class(MPI_ERR_NO_MEM);
   if (part.is_committed()) (*made)->commit();
   return handle::to_handle<MPI_Datatype>(*made->detach());  // the application's reference
 }
 
 template <class Count>
-int contents(const char* function, MPI_Datatype datatype, Count max_integers, Count max_addresses,
-             Count max_large_counts, Count max_types, int* integers, MPI_Aint* addresses, MPI_Count* large_counts,
-             MPI_Datatype* types) {
-  Call call{function};
+int contents(Call& call, MPI_Datatype datatype, Count max_integers, Count max_addresses, Count max_large_counts,
+             Count max_types, int* integers, MPI_Aint* addresses, MPI_Count* large_counts, MPI_Datatype* types) {
   const datatype::Datatype* const type = call.any_type(datatype);
-  if (call.failed()) return call.error();
   const datatype::Recipe& recipe = type->recipe();
-  if (recipe.combiner == datatype::Combiner::named)
-    return call.fail(MPI_ERR_TYPE, "a predefined datatype has no contents");
+  if (recipe.combiner == datatype::Combiner::named) call.fail(MPI_ERR_TYPE, "a predefined datatype has no contents");
   const Contents found{recipe};
   const auto fits = [&](std::size_t count, Count room) { return static_cast<std::int64_t>(count) <= room; };
   if (!fits(found.integers.size(), max_integers) || !fits(found.addresses.size(), max_addresses) ||
       !fits(found.large_counts.size(), max_large_counts) || !fits(recipe.types.size(), max_types)) {
-    return call.fail(MPI_ERR_ARG, "one of the arrays is smaller than MPI_Type_get_envelope says");
+    call.fail(MPI_ERR_ARG, "one of the arrays is smaller than MPI_Type_get_envelope says");
   }
   std::transform(found.integers.begin(), found.integers.end(), integers,
                  [](std::int64_t value) { return static_cast<int>(value); });
   std::copy(found.addresses.begin(), found.addresses.end(), addresses);
   for (std::size_t i = 0; i < found.large_counts.size(); ++i) large_counts[i] = found.large_counts[i];
   for (const datatype::DatatypeRef& part : recipe.types) *types++ = handle_of(call, *part);
-  return call.error();
+  return MPI_SUCCESS;
 }
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Type_get_envelope,
-                  (MPI_Datatype datatype, int* num_integers, int* num_addresses, int* num_datatypes, int* combiner)) {
-  return envelope<int>("MPI_Type_get_envelope", datatype, num_integers, num_addresses, nullptr, num_datatypes,
-                       combiner);
+OPAL_MPI_CALL(Type_get_envelope, (Call & call, MPI_Datatype datatype, int* num_integers, int* num_addresses,
+                                  int* num_datatypes, int* combiner)) {
+  return envelope<int>(call, datatype, num_integers, num_addresses, nullptr, num_datatypes, combiner);
 }
 OPAL_MPI_FORWARD(Type_get_envelope_c, envelope)
 
-OPAL_MPI_FUNCTION(int, Type_get_contents,
-                  (MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes,
-                   int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[])) {
-  return contents("MPI_Type_get_contents", datatype, max_integers, max_addresses, 0, max_datatypes, array_of_integers,
-                  array_of_addresses, nullptr, array_of_datatypes);
+OPAL_MPI_CALL(Type_get_contents,
+              (Call & call, MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes,
+               int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[])) {
+  return contents(call, datatype, max_integers, max_addresses, 0, max_datatypes, array_of_integers, array_of_addresses,
+                  nullptr, array_of_datatypes);
 }
 OPAL_MPI_FORWARD(Type_get_contents_c, contents)
 
-OPAL_MPI_FUNCTION(int, Type_get_value_index,
-                  (MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype* pair_type)) {
-  Call call{"MPI_Type_get_value_index"};
+OPAL_MPI_CALL(Type_get_value_index,
+              (Call & call, MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype* pair_type)) {
   call.any_type(value_type, "value_type");
   call.any_type(index_type, "index_type");
   call.pointer(pair_type, "pair_type");
-  if (call.failed()) return call.error();
   *pair_type = MPI_DATATYPE_NULL;  // the standard's result if there is no such pair
   if (index_type != MPI_INT) return MPI_SUCCESS;
   if (value_type == MPI_FLOAT) *pair_type = MPI_FLOAT_INT;
@@ -137,10 +124,8 @@ OPAL_MPI_FUNCTION(int, Type_get_value_index,
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Type_match_size, (int typeclass, int size, MPI_Datatype* datatype)) {
-  Call call{"MPI_Type_match_size"};
+OPAL_MPI_CALL(Type_match_size, (Call & call, int typeclass, int size, MPI_Datatype* datatype)) {
   call.pointer(datatype, "datatype");
-  if (call.failed()) return call.error();
   const auto match = [&](std::initializer_list<MPI_Datatype> candidates) {
     for (const MPI_Datatype candidate : candidates) {
       const auto* const type = handle::find<datatype::Datatype>(candidate);
@@ -149,13 +134,13 @@ OPAL_MPI_FUNCTION(int, Type_match_size, (int typeclass, int size, MPI_Datatype* 
         return MPI_SUCCESS;
       }
     }
-    return call.fail(MPI_ERR_ARG, "no type of the class has argument size");
+    call.fail(MPI_ERR_ARG, "no type of the class has argument size");
   };
   switch (typeclass) {
     case MPI_TYPECLASS_REAL: return match({MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16});
     case MPI_TYPECLASS_INTEGER: return match({MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16});
     case MPI_TYPECLASS_COMPLEX: return match({MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32});
-    default: return call.fail(MPI_ERR_ARG, "argument typeclass is none of MPI_TYPECLASS_*");
+    default: call.fail(MPI_ERR_ARG, "argument typeclass is none of MPI_TYPECLASS_*");
   }
 }
 

@@ -1,42 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // Datatypes: commit, free, size, extent; MPI_Pack, _Unpack and _Pack_size.
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 
 namespace mpi_shim::api {
 namespace {
 
 template <class Integer>
-int size_of(const char* function, MPI_Datatype datatype, Integer* size) {
-  Call call{function};
+int size_of(Call& call, MPI_Datatype datatype, Integer* size) {
   const datatype::Datatype* const type = call.any_type(datatype);
   return call.answer(size, "size", [&] { return narrowed<Integer>(type->size()); });
 }
 
 template <class Integer>
-int bounds_of(const char* function, MPI_Datatype datatype, Integer* lb, Integer* extent, bool of_the_data) {
-  Call call{function};
+int bounds_of(Call& call, MPI_Datatype datatype, Integer* lb, Integer* extent, bool of_the_data) {
   const datatype::Datatype* const type = call.any_type(datatype);
   call.pointer(lb, "lb");
   call.pointer(extent, "extent");
-  if (call.failed()) return call.error();
   *lb = of_the_data ? type->true_lb() : type->lb();
   *extent = of_the_data ? type->true_extent() : type->extent();
   return MPI_SUCCESS;
 }
 
 template <class Count>
-int pack(const char* function, const void* inbuf, Count incount, MPI_Datatype datatype, void* outbuf, Count outsize,
+int pack(Call& call, const void* inbuf, Count incount, MPI_Datatype datatype, void* outbuf, Count outsize,
          Count* position, MPI_Comm comm) {
-  Call call{function};
   call.comm(comm);
   const p2p::Buffer in = call.buffer(inbuf, incount, datatype);
   call.pointer(position, "position");
   if (in.bytes() != 0) call.pointer(outbuf, "outbuf");
-  if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || in.bytes() > static_cast<std::uint64_t>(outsize - *position)) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf is too small for the packed data");
+    call.fail(MPI_ERR_TRUNCATE, "argument outbuf is too small for the packed data");
   }
   copy(in, p2p::Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, in.bytes()));
   *position += static_cast<Count>(in.bytes());
@@ -44,16 +38,14 @@ int pack(const char* function, const void* inbuf, Count incount, MPI_Datatype da
 }
 
 template <class Count>
-int unpack(const char* function, const void* inbuf, Count insize, Count* position, void* outbuf, Count outcount,
+int unpack(Call& call, const void* inbuf, Count insize, Count* position, void* outbuf, Count outcount,
            MPI_Datatype datatype, MPI_Comm comm) {
-  Call call{function};
   call.comm(comm);
   const p2p::Buffer out = call.buffer(outbuf, outcount, datatype);
   call.pointer(position, "position");
   if (out.bytes() != 0) call.pointer(inbuf, "inbuf");
-  if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || out.bytes() > static_cast<std::uint64_t>(insize - *position)) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has too few packed bytes");
+    call.fail(MPI_ERR_TRUNCATE, "argument inbuf has too few packed bytes");
   }
   copy(p2p::Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, out.bytes()), out);
   *position += static_cast<Count>(out.bytes());
@@ -61,8 +53,7 @@ int unpack(const char* function, const void* inbuf, Count insize, Count* positio
 }
 
 template <class Count>
-int pack_size(const char* function, Count incount, MPI_Datatype datatype, MPI_Comm comm, Count* size) {
-  Call call{function};
+int pack_size(Call& call, Count incount, MPI_Datatype datatype, MPI_Comm comm, Count* size) {
   call.comm(comm);
   const datatype::Datatype* const type = call.type(datatype);
   if (incount < 0) call.fail_count(incount, "incount");
@@ -74,20 +65,16 @@ int pack_size(const char* function, Count incount, MPI_Datatype datatype, MPI_Co
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Type_commit, (MPI_Datatype * datatype)) {
-  Call call{"MPI_Type_commit"};
+OPAL_MPI_CALL(Type_commit, (Call & call, MPI_Datatype* datatype)) {
   datatype::Datatype* const type = call.any_type(call.at(datatype, "datatype"));
-  if (call.failed()) return call.error();
   type->commit();
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Type_free, (MPI_Datatype * datatype)) {
-  Call call{"MPI_Type_free"};
+OPAL_MPI_CALL(Type_free, (Call & call, MPI_Datatype* datatype)) {
   datatype::Datatype* const type = call.any_type(call.at(datatype, "datatype"));
-  if (call.failed()) return call.error();
-  if (type->predefined_handle() != 0) return call.fail(MPI_ERR_TYPE, "a predefined datatype cannot be freed");
-  if (const int error = type->attributes.clear(*datatype); error != MPI_SUCCESS) return call.finish(error);
+  if (type->predefined_handle() != 0) call.fail(MPI_ERR_TYPE, "a predefined datatype cannot be freed");
+  call.finish(type->attributes.clear(*datatype));
   type->retire();
   *datatype = MPI_DATATYPE_NULL;
   return MPI_SUCCESS;

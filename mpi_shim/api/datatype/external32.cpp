@@ -4,8 +4,7 @@
 
 #include <string_view>
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 
 namespace mpi_shim::api {
@@ -18,31 +17,26 @@ struct External {
 
   External(Call& call, const char* datarep, MPI_Count count, MPI_Datatype datatype) {
     call.pointer(datarep, "datarep");
-    if (call.failed()) return;
     if (std::string_view{datarep} != "external32") {
       call.fail(MPI_ERR_ARG, "argument datarep is not \"external32\", the only one there is");
-      return;
     }
     type = call.type(datatype);
     if (count < 0) call.fail_count(count);
-    if (call.failed()) return;
     const auto size = external32_size(*type, count);
     if (!size) call.fail(MPI_ERR_COUNT, "argument count makes more than 2^63 bytes");
-    bytes = size.value_or(0);
+    bytes = *size;
   }
 };
 
 template <class Size>
-int pack(const char* function, const char* datarep, const void* inbuf, MPI_Count incount, MPI_Datatype datatype,
-         void* outbuf, Size outsize, Size* position) {
-  Call call{function};
+int pack(Call& call, const char* datarep, const void* inbuf, MPI_Count incount, MPI_Datatype datatype, void* outbuf,
+         Size outsize, Size* position) {
   const External it{call, datarep, incount, datatype};
   const p2p::Buffer in = call.buffer(inbuf, incount, datatype);
   call.pointer(position, "position");
   if (it.bytes != 0) call.pointer(outbuf, "outbuf");
-  if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || it.bytes > outsize - *position) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf is too small for the packed data");
+    call.fail(MPI_ERR_TRUNCATE, "argument outbuf is too small for the packed data");
   }
   const auto bytes = static_cast<std::size_t>(it.bytes);
   coll::OnHost from{in, coll::OnHost::Use::read};
@@ -53,16 +47,14 @@ int pack(const char* function, const char* datarep, const void* inbuf, MPI_Count
 }
 
 template <class Size>
-int unpack(const char* function, const char* datarep, const void* inbuf, Size insize, Size* position, void* outbuf,
+int unpack(Call& call, const char* datarep, const void* inbuf, Size insize, Size* position, void* outbuf,
            MPI_Count outcount, MPI_Datatype datatype) {
-  Call call{function};
   const External it{call, datarep, outcount, datatype};
   const p2p::Buffer out = call.buffer(outbuf, outcount, datatype);
   call.pointer(position, "position");
   if (it.bytes != 0) call.pointer(inbuf, "inbuf");
-  if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || it.bytes > insize - *position) {
-    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has too few packed bytes");
+    call.fail(MPI_ERR_TRUNCATE, "argument inbuf has too few packed bytes");
   }
   const auto bytes = static_cast<std::size_t>(it.bytes);
   coll::OnHost from{p2p::Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, bytes),
@@ -74,8 +66,7 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
 }
 
 template <class Size>
-int size_of(const char* function, const char* datarep, MPI_Count incount, MPI_Datatype datatype, Size* size) {
-  Call call{function};
+int size_of(Call& call, const char* datarep, MPI_Count incount, MPI_Datatype datatype, Size* size) {
   const External it{call, datarep, incount, datatype};
   return call.answer(size, "size", [&] { return it.bytes; });
 }

@@ -12,7 +12,7 @@ inline constexpr Outcome kNoProcess{MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0, 
 /// When a new request starts: at once, or by MPI_Start (a persistent request).
 enum class Start { now, later };
 
-/// The arguments of one message, checked by `call`; usable unless call.failed().
+/// The arguments of one message, checked by `call`.
 struct MessageArguments {
   comm::Communicator* comm;
   p2p::Buffer buffer;

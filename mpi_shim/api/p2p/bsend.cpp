@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffered sends, and the buffers that the application attaches to the process or to a communicator.
-#include "mpi_shim/abi/forward.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/p2p/buffered/attached_buffer.hpp"
 #include "mpi_shim/request/immediate.hpp"
@@ -54,110 +54,90 @@ class BufferedSend final : public Request {
 const Request::Actions BufferedSend::kActions{act<&BufferedSend::send>, act<&BufferedSend::put_away>};
 
 /// MPI_Bsend; with `request` MPI_Ibsend, whose request is complete at once, since the message is copied.
-int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-          MPI_Comm handle, MPI_Request* request = nullptr) {
-  Call call{function};
+int bsend(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
+          MPI_Request* request = nullptr) {
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
-  if (call.failed()) return call.error();
   if (dest != MPI_PROC_NULL) {
     p2p::AttachedBuffer& memory = comm->buffer.attached() ? comm->buffer : call.process().buffer();
     const int error = memory.send(comm->engine(), comm->user(), buffer, dest, tag);
     if (error == MPI_ERR_BUFFER) {
-      return call.fail(error, memory.attached() ? "the attached buffer has no room for the message"
-                                                : "no buffer is attached for buffered sends");
+      call.fail(error, memory.attached() ? "the attached buffer has no room for the message"
+                                         : "no buffer is attached for buffered sends");
     }
-    if (error != MPI_SUCCESS) return call.fail_class(error);
+    call.finish(error);
   }
   if (request != nullptr) *request = done_send_request().mpi_handle();
   return MPI_SUCCESS;
 }
 
-int ibsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-           MPI_Comm handle, MPI_Request* request) {
-  if (request == nullptr) {
-    Call call{function};
-    call.pointer(request, "request");
-    return call.error();
-  }
-  return bsend(function, buf, count, datatype, dest, tag, handle, request);
+int ibsend(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
+           MPI_Request* request) {
+  call.pointer(request, "request");
+  return bsend(call, buf, count, datatype, dest, tag, handle, request);
 }
 
-int bsend_init(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-               MPI_Comm handle, MPI_Request* request) {
-  Call call{function};
+int bsend_init(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
+               MPI_Request* request) {
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   call.pointer(request, "request");
-  if (call.failed()) return call.error();
   if (dest == MPI_PROC_NULL) {
     *request = new_immediate_request(handle, MPI_ANY_SOURCE).mpi_handle();
     return MPI_SUCCESS;
   }
   auto made = handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->engine(), comm->user(), buffer,
                                            dest, tag);
-  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  if (!made) call.fail_class(MPI_ERR_NO_MEM);
   return hand_over(*made->detach(), Start::later, handle, request);  // put_back() destroys it
 }
 
 /// The buffer of a communicator, or of the process if `comm` is null.
 p2p::AttachedBuffer* find(Call& call, const MPI_Comm* comm) {
-  if (comm == nullptr) return &call.process().buffer();
-  comm::Communicator* const communicator = call.comm(*comm);
-  return communicator != nullptr ? &communicator->buffer : nullptr;
+  return comm == nullptr ? &call.process().buffer() : &call.comm(*comm)->buffer;
 }
 
-int attach(const char* function, void* memory, MPI_Count size, const MPI_Comm* comm = nullptr) {
-  Call call{function};
+int attach(Call& call, void* memory, MPI_Count size, const MPI_Comm* comm = nullptr) {
   p2p::AttachedBuffer* const buffer = find(call, comm);
   if (size < 0) call.fail_count(size, "size");
   if (size > 0) call.pointer(memory, "buffer");
-  if (call.failed()) return call.error();
   if (!buffer->attach(memory, static_cast<std::uint64_t>(size))) {
-    return call.fail(MPI_ERR_BUFFER, "a buffer is attached already");
+    call.fail(MPI_ERR_BUFFER, "a buffer is attached already");
   }
   return MPI_SUCCESS;
 }
-int attach_to(const char* function, MPI_Comm comm, void* memory, MPI_Count size) {
-  return attach(function, memory, size, &comm);
-}
+int attach_to(Call& call, MPI_Comm comm, void* memory, MPI_Count size) { return attach(call, memory, size, &comm); }
 
 template <class Count>
-int detach(const char* function, void* address, Count* size, const MPI_Comm* comm = nullptr) {
-  Call call{function};
+int detach(Call& call, void* address, Count* size, const MPI_Comm* comm = nullptr) {
   p2p::AttachedBuffer* const buffer = find(call, comm);
   call.pointer(address, "buffer_addr");
   call.pointer(size, "size");
-  if (call.failed()) return call.error();
   const auto memory = buffer->detach();
-  if (!memory) return call.fail(MPI_ERR_BUFFER, "no buffer is attached");
+  if (!memory) call.fail(MPI_ERR_BUFFER, "no buffer is attached");
   *static_cast<void**>(address) = memory->base;
   *size = narrowed<Count>(static_cast<MPI_Count>(memory->size));
   return MPI_SUCCESS;
 }
 template <class Count>
-int detach_from(const char* function, MPI_Comm comm, void* address, Count* size) {
-  return detach(function, address, size, &comm);
+int detach_from(Call& call, MPI_Comm comm, void* address, Count* size) {
+  return detach(call, address, size, &comm);
 }
 
-int flush(const char* function, const MPI_Comm* comm = nullptr) {
-  Call call{function};
+int flush(Call& call, const MPI_Comm* comm = nullptr) {
   p2p::AttachedBuffer* const buffer = find(call, comm);
-  if (call.failed()) return call.error();
   buffer->flush();
   return MPI_SUCCESS;
 }
-int flush_of(const char* function, MPI_Comm comm) { return flush(function, &comm); }
+int flush_of(Call& call, MPI_Comm comm) { return flush(call, &comm); }
 
-int iflush(const char* function, MPI_Request* request, const MPI_Comm* comm = nullptr) {
-  Call call{function};
+int iflush(Call& call, MPI_Request* request, const MPI_Comm* comm = nullptr) {
   p2p::AttachedBuffer* const buffer = find(call, comm);
   call.pointer(request, "request");
-  if (call.failed()) return call.error();
   const auto started = buffer->start_flush();
-  if (!started) return call.finish(MPI_ERR_NO_MEM);
+  if (!started) call.fail_class(MPI_ERR_NO_MEM);
   *request = (*started)->mpi_handle();
   return MPI_SUCCESS;
 }
-int iflush_of(const char* function, MPI_Comm comm, MPI_Request* request) { return iflush(function, request, &comm); }
+int iflush_of(Call& call, MPI_Comm comm, MPI_Request* request) { return iflush(call, request, &comm); }
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Probe, MPI_Mprobe, MPI_Mrecv and their non-blocking forms.
-#include "mpi_shim/abi/forward.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/request/status.hpp"
@@ -37,54 +37,49 @@ comm::Communicator* check(Call& call, MPI_Comm comm, int source, int tag) {
 
 enum class Probing { once, until_found };
 
-constexpr const char* kNoSender = "every process that such a message could come from has failed or ended";
-
-/// Waits for a matching message and sets `outcome` to its status.  False: no process is left that could send one.
-bool wait_for_message(comm::Communicator& comm, int source, int tag, Outcome& outcome) {
+/// Whether `try_probe()` finds a message from `source`.  Probing::until_found: waits for it; an error if no process is
+/// left that could send it.
+template <class TryProbe>
+bool find(Call& call, comm::Communicator& comm, int source, Probing probing, TryProbe&& try_probe) {
   auto& engine = comm.engine();
+  if (probing == Probing::once) {
+    if (try_probe()) return true;
+    engine.poll();
+    return try_probe();
+  }
   bool found = false;
   engine.wait_until(
       [&] {
         const am::Lock::Guard guard{engine.lock()};
-        found = engine.probe(comm.user(), source, tag, outcome);
+        found = found || try_probe();
         return found || engine.no_sender_left(comm.user(), source);
       },
       "for a message to probe");
-  return found;
+  if (!found) {
+    call.fail(MPI_ERR_PROC_ABORTED, "every process that such a message could come from has failed or ended");
+  }
+  return true;
 }
 
 /// MPI_Probe and MPI_Iprobe.
-int probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status, Probing probing) {
-  Call call{function};
+int probe(Call& call, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status, Probing probing) {
   comm::Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
   Outcome outcome = kNoProcess;
-  *flag = 1;
-  if (source != MPI_PROC_NULL) {
-    auto& engine = communicator->engine();
-    const auto try_probe = [&] { return engine.probe(communicator->user(), source, tag, outcome); };
-    if (probing == Probing::until_found) {
-      if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNoSender);
-    } else if (!try_probe()) {
-      engine.poll();
-      *flag = try_probe();
-    }
-  }
+  const auto try_probe = [&] { return communicator->engine().probe(communicator->user(), source, tag, outcome); };
+  *flag = source == MPI_PROC_NULL || find(call, *communicator, source, probing, try_probe);
   if (*flag != 0) store(outcome, status);
   return MPI_SUCCESS;
 }
 
 /// MPI_Mprobe and MPI_Improbe.
-int matched_probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* handle,
-                  MPI_Status* status, Probing probing) {
-  Call call{function};
+int matched_probe(Call& call, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* handle, MPI_Status* status,
+                  Probing probing) {
   comm::Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
   call.pointer(handle, "message");
-  if (call.failed()) return call.error();
-  *flag = 1;
   if (source == MPI_PROC_NULL) {
+    *flag = 1;
     *handle = MPI_MESSAGE_NO_PROC;
     store(kNoProcess, status);
     return MPI_SUCCESS;
@@ -96,19 +91,10 @@ int matched_probe(const char* function, int source, int tag, MPI_Comm comm, int*
     message = engine.take(communicator->user(), source, tag, outcome);
     return message != nullptr;
   };
-  if (probing == Probing::until_found) {
-    while (!try_probe()) {
-      if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNoSender);
-    }
-  } else if (!try_probe()) {
-    engine.poll();
-    if (!try_probe()) {
-      *flag = 0;
-      return MPI_SUCCESS;
-    }
-  }
+  *flag = find(call, *communicator, source, probing, try_probe);
+  if (*flag == 0) return MPI_SUCCESS;
   auto object = handle::create<MessageObject>(std::move(message), engine, communicator->user(), comm);
-  if (!object) return call.finish(MPI_ERR_NO_MEM);
+  if (!object) call.fail_class(MPI_ERR_NO_MEM);
   *handle = handle::to_handle<MPI_Message>(*object->detach());
   store(outcome, status);
   return MPI_SUCCESS;
@@ -130,9 +116,8 @@ p2p::Receive& start(MessageObject& message, const p2p::Buffer& buffer, MPI_Messa
   return receive;
 }
 
-int matched_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
+int matched_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
                     MPI_Status* status) {
-  Call call{function};
   if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
     *handle = MPI_MESSAGE_NULL;
     store(kNoProcess, status);
@@ -140,21 +125,18 @@ int matched_receive(const char* function, void* buf, MPI_Count count, MPI_Dataty
   }
   MessageObject* const message = find_message(call, handle);
   const p2p::Buffer buffer = call.buffer(buf, count, datatype);
-  if (call.failed()) return call.error();
   const MPI_Comm comm = message->comm_handle;
   p2p::Receive& receive = start(*message, buffer, handle);
   receive.engine()->wait(receive);
   const Outcome outcome = receive.outcome();
   receive.put_back();
   store(outcome, status);
-  return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : call.fail_on(comm, outcome.error);
+  return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : call.raise_on(comm, outcome.error);
 }
 
-int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
+int start_matched_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
                           MPI_Request* request) {
-  Call call{function};
   call.pointer(request, "request");
-  if (call.failed()) return call.error();
   if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
     *handle = MPI_MESSAGE_NULL;
     *request = no_proc_receive_request().mpi_handle();
@@ -162,20 +144,19 @@ int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_
   }
   MessageObject* const message = find_message(call, handle);
   const p2p::Buffer buffer = call.buffer(buf, count, datatype);
-  if (call.failed()) return call.error();
   *request = start(*message, buffer, handle).mpi_handle();
   return MPI_SUCCESS;
 }
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status)) {
+OPAL_MPI_CALL(Probe, (Call & call, int source, int tag, MPI_Comm comm, MPI_Status* status)) {
   int flag = 0;
-  return probe("MPI_Probe", source, tag, comm, &flag, status, Probing::until_found);
+  return probe(call, source, tag, comm, &flag, status, Probing::until_found);
 }
-OPAL_MPI_FUNCTION(int, Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
+OPAL_MPI_CALL(Mprobe, (Call & call, int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
   int flag = 0;
-  return matched_probe("MPI_Mprobe", source, tag, comm, &flag, message, status, Probing::until_found);
+  return matched_probe(call, source, tag, comm, &flag, message, status, Probing::until_found);
 }
 OPAL_MPI_FORWARD(Iprobe, probe, Probing::once)
 OPAL_MPI_FORWARD(Improbe, matched_probe, Probing::once)

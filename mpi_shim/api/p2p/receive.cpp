@@ -2,7 +2,7 @@
 // MPI_Recv, MPI_Sendrecv, MPI_Sendrecv_replace and their non-blocking and persistent forms.
 #include <memory>
 
-#include "mpi_shim/abi/forward.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
 #include "mpi_shim/request/immediate.hpp"
@@ -16,28 +16,21 @@ int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datat
   if (const PlainMessage plain{buf, count, datatype, source, tag, handle}) {
     const Outcome outcome = plain.engine().receive(plain.channel(), plain.buffer(), source, tag);
     store(outcome, status);
-    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : Call{function}.fail_on(handle, outcome.error);
+    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : Call{function}.raise_on(handle, outcome.error);
   }
-  Call call{function};
-  const auto [comm, buffer] = MessageArguments::of_receive(call, buf, count, datatype, source, tag, handle);
-  if (call.failed()) [[unlikely]]
-    return call.error();
-  if (source == MPI_PROC_NULL) {
-    store(kNoProcess, status);
-    return MPI_SUCCESS;
-  }
-  const Outcome outcome = comm->engine().receive(comm->user(), buffer, source, tag);
-  store(outcome, status);
-  return call.finish(outcome.error);
+  return Call::run(function, [&](Call& call) {
+    const auto [comm, buffer] = MessageArguments::of_receive(call, buf, count, datatype, source, tag, handle);
+    const Outcome outcome =
+        source == MPI_PROC_NULL ? kNoProcess : comm->engine().receive(comm->user(), buffer, source, tag);
+    store(outcome, status);
+    return call.finish(outcome.error);
+  });
 }
 
-int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
-                MPI_Comm handle, MPI_Request* request, Start start) {
-  Call call{function};
+int new_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm handle,
+                MPI_Request* request, Start start) {
   const auto [comm, buffer] = MessageArguments::of_receive(call, buf, count, datatype, source, tag, handle);
   call.pointer(request, "request");
-  if (call.failed()) [[unlikely]]
-    return call.error();
   if (source == MPI_PROC_NULL) {
     *request =
         (start == Start::later ? new_immediate_request(handle, MPI_PROC_NULL) : no_proc_receive_request()).mpi_handle();
@@ -50,7 +43,9 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
                                                 int source, int tag, MPI_Comm handle, MPI_Request* request) {
   const PlainMessage plain{buf, count, datatype, source, tag, handle};
   if (!plain || request == nullptr) {
-    return new_receive(function, buf, count, datatype, source, tag, handle, request, Start::now);
+    return Call::run(function, [&](Call& call) {
+      return new_receive(call, buf, count, datatype, source, tag, handle, request, Start::now);
+    });
   }
   return hand_over(plain.engine().new_receive(plain.channel(), plain.buffer(), source, tag), Start::now, handle,
                    request);
@@ -93,7 +88,6 @@ struct Exchange {
                   source,
                   recvtag};
     both.check(call);
-    if (call.failed()) return both;
     both.packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(both.in.bytes()));
     both.out = p2p::Buffer::of_bytes(both.packed.get(), both.in.bytes());
     copy(both.in, both.out);
@@ -109,8 +103,6 @@ struct Exchange {
 };
 
 int run(Call& call, const Exchange& both, MPI_Status* status) {
-  if (call.failed()) [[unlikely]]
-    return call.error();
   auto& engine = both.comm->engine();
   auto& channel = both.comm->user();
   Request* const receive =
@@ -174,9 +166,8 @@ class SendReceive final : public Request {
 
 const Request::Actions SendReceive::kActions{act<&SendReceive::begin_both>, act<&Object::retire>};
 
-int start(Call& call, Exchange both, MPI_Request* request) {
+int run(Call& call, Exchange both, MPI_Request* request) {
   call.pointer(request, "request");
-  if (call.failed()) return call.error();
   auto& engine = both.comm->engine();
   auto& channel = both.comm->user();
   Request* const send = both.dest == MPI_PROC_NULL
@@ -185,50 +176,35 @@ int start(Call& call, Exchange both, MPI_Request* request) {
   Request* const receive =
       both.source == MPI_PROC_NULL ? nullptr : &engine.new_receive(channel, both.in, both.source, both.recvtag);
   auto made = handle::create<SendReceive>(engine, send, receive, std::move(both.packed));
-  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  if (!made) call.fail_class(MPI_ERR_NO_MEM);
   return hand_over(*made->detach(), Start::now, both.comm->mpi_handle(), request);  // put_back() destroys it
 }
 
-int sendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
-             int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
-             MPI_Comm handle, MPI_Status* status) {
-  Call call{function};
+/// `Result`: MPI_Status, or MPI_Request for the non-blocking form.
+template <class Result>
+int sendrecv(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+             void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm handle,
+             Result* result) {
   return run(call,
              Exchange::of(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
                           recvtag, handle),
-             status);
+             result);
 }
 
-int sendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
-                     int source, int recvtag, MPI_Comm handle, MPI_Status* status) {
-  Call call{function};
-  return run(call, Exchange::of_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, handle), status);
-}
-
-int isendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
-              int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
-              MPI_Comm handle, MPI_Request* request) {
-  Call call{function};
-  return start(call,
-               Exchange::of(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
-                            recvtag, handle),
-               request);
-}
-
-int isendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
-                      int source, int recvtag, MPI_Comm handle, MPI_Request* request) {
-  Call call{function};
-  return start(call, Exchange::of_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, handle), request);
+template <class Result>
+int sendrecv_replace(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
+                     int recvtag, MPI_Comm handle, Result* result) {
+  return run(call, Exchange::of_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, handle), result);
 }
 
 }  // namespace
 
-OPAL_MPI_FORWARD_BOTH(Recv, receive)
-OPAL_MPI_FORWARD_BOTH(Irecv, start_receive)
+OPAL_MPI_FORWARD_FAST_BOTH(Recv, receive)
+OPAL_MPI_FORWARD_FAST_BOTH(Irecv, start_receive)
 OPAL_MPI_FORWARD_BOTH(Recv_init, new_receive, Start::later)
 OPAL_MPI_FORWARD_BOTH(Sendrecv, sendrecv)
 OPAL_MPI_FORWARD_BOTH(Sendrecv_replace, sendrecv_replace)
-OPAL_MPI_FORWARD_BOTH(Isendrecv, isendrecv)
-OPAL_MPI_FORWARD_BOTH(Isendrecv_replace, isendrecv_replace)
+OPAL_MPI_FORWARD_BOTH(Isendrecv, sendrecv)
+OPAL_MPI_FORWARD_BOTH(Isendrecv_replace, sendrecv_replace)
 
 }  // namespace mpi_shim::api

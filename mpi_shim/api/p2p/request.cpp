@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Start, MPI_Request_free, MPI_Cancel.
-#include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/request/generalized.hpp"
 #include "mpi_shim/request/status.hpp"
 
@@ -16,33 +15,27 @@ Request* find(Call& call, const MPI_Request* handle) {
 
 void start(Call& call, MPI_Request* handle) {
   Request* request = find(call, handle);
-  if (call.failed()) return;
   if (!request->persistent() || request->active()) {
     call.fail(MPI_ERR_REQUEST, "argument request is not an inactive persistent request");
-    return;
   }
   request->start();
 }
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Start, (MPI_Request * request)) {
-  Call call{"MPI_Start"};
-  if (!call.failed()) start(call, request);
-  return call.error();
+OPAL_MPI_CALL(Start, (Call & call, MPI_Request* request)) {
+  start(call, request);
+  return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Startall, (int count, MPI_Request array_of_requests[])) {
-  Call call{"MPI_Startall"};
+OPAL_MPI_CALL(Startall, (Call & call, int count, MPI_Request array_of_requests[])) {
   if (count < 0) call.fail_count(count);
-  for (int i = 0; i < count && !call.failed(); ++i) start(call, array_of_requests + i);
-  return call.error();
+  for (int i = 0; i < count; ++i) start(call, array_of_requests + i);
+  return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Request_free, (MPI_Request * request)) {
-  Call call{"MPI_Request_free"};
+OPAL_MPI_CALL(Request_free, (Call & call, MPI_Request* request)) {
   Request* object = find(call, request);
-  if (call.failed()) return call.error();
   *request = MPI_REQUEST_NULL;
   {
     const opal::am::Lock::Guard guard{object->engine() != nullptr ? object->engine()->lock()
@@ -52,10 +45,8 @@ OPAL_MPI_FUNCTION(int, Request_free, (MPI_Request * request)) {
   return call.finish(object->dismiss());
 }
 
-OPAL_MPI_FUNCTION(int, Cancel, (MPI_Request * request)) {
-  Call call{"MPI_Cancel"};
+OPAL_MPI_CALL(Cancel, (Call & call, MPI_Request* request)) {
   Request* object = find(call, request);
-  if (call.failed()) return call.error();
   if (!object->active()) return MPI_SUCCESS;
   if (auto* const generalized = Generalized::from(*object)) {
     return call.finish(generalized->cancel_by_callback());

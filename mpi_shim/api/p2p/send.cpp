@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Send, MPI_Ssend, MPI_Rsend and their other forms.  A ready send is a standard send, as the standard allows.
-#include "mpi_shim/abi/forward.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
 #include "mpi_shim/request/immediate.hpp"
@@ -18,12 +18,11 @@ namespace {
 
 int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
              MPI_Comm handle, p2p::Mode mode) {
-  Call call{function};
-  const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
-  if (call.failed()) [[unlikely]]
-    return call.error();
-  if (dest == MPI_PROC_NULL) return MPI_SUCCESS;
-  return call.finish(comm->engine().send(comm->user(), buffer, dest, tag, mode));
+  return Call::run(function, [&](Call& call) {
+    const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
+    if (dest == MPI_PROC_NULL) return MPI_SUCCESS;
+    return call.finish(comm->engine().send(comm->user(), buffer, dest, tag, mode));
+  });
 }
 
 /// MPI_Send, MPI_Ssend and MPI_Rsend.
@@ -33,13 +32,10 @@ int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
   return send_any(function, buf, count, datatype, dest, tag, handle, mode);
 }
 
-int start_any(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-              MPI_Comm handle, MPI_Request* request, p2p::Mode mode, Start start) {
-  Call call{function};
+int start_any(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
+              MPI_Request* request, p2p::Mode mode, Start start) {
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   call.pointer(request, "request");
-  if (call.failed()) [[unlikely]]
-    return call.error();
   if (dest == MPI_PROC_NULL) {
     *request =
         (start == Start::later ? new_immediate_request(handle, MPI_ANY_SOURCE) : done_send_request()).mpi_handle();
@@ -62,20 +58,22 @@ int start_any(const char* function, const void* buf, MPI_Count count, MPI_Dataty
     *request = done_send_request().mpi_handle();
     return MPI_SUCCESS;
   }
-  return start_any(function, buf, count, datatype, dest, tag, handle, request, mode, start);
+  return Call::run(function, [&](Call& call) {
+    return start_any(call, buf, count, datatype, dest, tag, handle, request, mode, start);
+  });
 }
 
 }  // namespace
 
-OPAL_MPI_FORWARD_BOTH(Send, send, p2p::Mode::standard)
-OPAL_MPI_FORWARD_BOTH(Ssend, send, p2p::Mode::synchronous)
-OPAL_MPI_FORWARD_BOTH(Rsend, send, p2p::Mode::standard)
+OPAL_MPI_FORWARD_FAST_BOTH(Send, send, p2p::Mode::standard)
+OPAL_MPI_FORWARD_FAST_BOTH(Ssend, send, p2p::Mode::synchronous)
+OPAL_MPI_FORWARD_FAST_BOTH(Rsend, send, p2p::Mode::standard)
 
-OPAL_MPI_FORWARD_BOTH(Isend, new_send, p2p::Mode::standard, Start::now)
-OPAL_MPI_FORWARD_BOTH(Issend, new_send, p2p::Mode::synchronous, Start::now)
-OPAL_MPI_FORWARD_BOTH(Irsend, new_send, p2p::Mode::standard, Start::now)
-OPAL_MPI_FORWARD_BOTH(Send_init, new_send, p2p::Mode::standard, Start::later)
-OPAL_MPI_FORWARD_BOTH(Ssend_init, new_send, p2p::Mode::synchronous, Start::later)
-OPAL_MPI_FORWARD_BOTH(Rsend_init, new_send, p2p::Mode::standard, Start::later)
+OPAL_MPI_FORWARD_FAST_BOTH(Isend, new_send, p2p::Mode::standard, Start::now)
+OPAL_MPI_FORWARD_FAST_BOTH(Issend, new_send, p2p::Mode::synchronous, Start::now)
+OPAL_MPI_FORWARD_FAST_BOTH(Irsend, new_send, p2p::Mode::standard, Start::now)
+OPAL_MPI_FORWARD_FAST_BOTH(Send_init, new_send, p2p::Mode::standard, Start::later)
+OPAL_MPI_FORWARD_FAST_BOTH(Ssend_init, new_send, p2p::Mode::synchronous, Start::later)
+OPAL_MPI_FORWARD_FAST_BOTH(Rsend_init, new_send, p2p::Mode::standard, Start::later)
 
 }  // namespace mpi_shim::api

@@ -2,8 +2,7 @@
 // MPI_Get_count, MPI_Get_elements, MPI_Status_set_elements.
 #include <algorithm>
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace mpi_shim::api {
@@ -11,8 +10,7 @@ namespace {
 
 /// The number of instances of the datatype; MPI_UNDEFINED if the bytes are not a whole number of instances.
 template <class Count>
-int get_count(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
-  Call call{function};
+int get_count(Call& call, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
   return call.answer(count, "count", [&] {
@@ -24,8 +22,7 @@ int get_count(const char* function, const MPI_Status* status, MPI_Datatype datat
 }
 
 template <class Count>
-int get_elements(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
-  Call call{function};
+int get_elements(Call& call, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
   return call.answer(count, "count", [&] {
@@ -34,12 +31,10 @@ int get_elements(const char* function, const MPI_Status* status, MPI_Datatype da
   });
 }
 
-int set_elements(const char* function, MPI_Status* status, MPI_Datatype datatype, MPI_Count count) {
-  Call call{function};
+int set_elements(Call& call, MPI_Status* status, MPI_Datatype datatype, MPI_Count count) {
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
   if (count < 0) call.fail_count(count);
-  if (call.failed()) return call.error();
   // The bytes of `count` basic elements: those of whole instances, and those of a last, partial instance.
   const auto& signature = type->signature();
   std::int64_t bytes = 0;

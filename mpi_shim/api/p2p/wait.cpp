@@ -2,8 +2,7 @@
 // MPI_Wait, MPI_Test, MPI_Request_get_status and their any, all and some forms.
 #include <algorithm>
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/p2p/waits/waiting.hpp"
 #include "mpi_shim/request/status.hpp"
 
@@ -23,9 +22,9 @@ std::span<MPI_Request> span_of(const MPI_Request* requests, int count) {
 }
 
 void check_requests(Call& call, int count, const MPI_Request* requests) {
-  if (count < 0) return call.fail_count(count);
+  if (count < 0) call.fail_count(count);
   if (count > 0) call.pointer(requests, "array_of_requests");
-  for (int i = 0; i < count && !call.failed(); ++i) {
+  for (int i = 0; i < count; ++i) {
     if (requests[i] != MPI_REQUEST_NULL && handle::find<Request>(requests[i]) == nullptr) [[unlikely]]
       fail_request(call, i);
   }
@@ -84,7 +83,7 @@ int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statu
       comm = of_request;
     }
   }
-  return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+  return failed ? call.raise_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
 }
 
 int report(Call& call, const Found& found, MPI_Status* status, Outcomes outcomes) {
@@ -92,7 +91,7 @@ int report(Call& call, const Found& found, MPI_Status* status, Outcomes outcomes
   if (!found.any_done && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;  // empty status
   return found.outcome.error == MPI_SUCCESS || outcomes == Outcomes::keep
              ? MPI_SUCCESS
-             : call.fail_on(found.comm, found.outcome.error);
+             : call.raise_on(found.comm, found.outcome.error);
 }
 
 /// Stores indices and statuses of the requests that are complete.  *outcount: their number, MPI_UNDEFINED if no request
@@ -115,39 +114,29 @@ int hand_out_some(Call& call, std::span<MPI_Request> requests, int* outcount, in
     indices[(*outcount)++] = static_cast<int>(&handle - requests.data());
   }
   if (!active) *outcount = MPI_UNDEFINED;
-  return failed && outcomes != Outcomes::keep ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+  return failed && outcomes != Outcomes::keep ? call.raise_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
 }
 
-/// MPI_Test and MPI_Request_get_status.
-int test(const char* function, MPI_Request* request, int* flag, MPI_Status* status, Outcomes outcomes) {
-  Call call{function};
-  check_requests(call, 1, request);
-  call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
-  const Found found = find_done(call.process().job().vcis(), span_of(request, 1), false, outcomes);
-  *flag = found.any_done || !found.any_active;
-  return *flag != 0 ? report(call, found, status, outcomes) : MPI_SUCCESS;
-}
-
-int test_any(const char* function, int count, const MPI_Request* handles, int* indx, int* flag, MPI_Status* status,
+int test_any(Call& call, int count, const MPI_Request* handles, int* indx, int* flag, MPI_Status* status,
              Outcomes outcomes) {
-  Call call{function};
   check_requests(call, count, handles);
   call.pointer(indx, "indx");
   call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
   const Found found = find_done(call.process().job().vcis(), span_of(handles, count), false, outcomes);
   *flag = found.any_done || !found.any_active;
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
   return *flag != 0 ? report(call, found, status, outcomes) : MPI_SUCCESS;
 }
 
-int test_all(const char* function, int count, const MPI_Request* handles, int* flag, MPI_Status* statuses,
-             Outcomes outcomes) {
-  Call call{function};
+/// MPI_Test and MPI_Request_get_status.
+int test(Call& call, const MPI_Request* request, int* flag, MPI_Status* status, Outcomes outcomes) {
+  int index = 0;
+  return test_any(call, 1, request, &index, flag, status, outcomes);
+}
+
+int test_all(Call& call, int count, const MPI_Request* handles, int* flag, MPI_Status* statuses, Outcomes outcomes) {
   check_requests(call, count, handles);
   call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
   const std::span<MPI_Request> requests = span_of(handles, count);
   *flag = all_done(requests);
   if (*flag == 0) {
@@ -163,11 +152,9 @@ int test_all(const char* function, int count, const MPI_Request* handles, int* f
   return MPI_SUCCESS;
 }
 
-int test_some(const char* function, int count, const MPI_Request* handles, int* outcount, int* indices,
-              MPI_Status* statuses, Outcomes outcomes) {
-  Call call{function};
+int test_some(Call& call, int count, const MPI_Request* handles, int* outcount, int* indices, MPI_Status* statuses,
+              Outcomes outcomes) {
   check_some(call, count, handles, outcount, indices);
-  if (call.failed()) return call.error();
   const std::span<MPI_Request> requests = span_of(handles, count);
   if (!any_done(requests)) poll(call, requests);
   return hand_out_some(call, requests, outcount, indices, statuses, outcomes);
@@ -175,29 +162,23 @@ int test_some(const char* function, int count, const MPI_Request* handles, int* 
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
-  Call call{"MPI_Wait"};
+OPAL_MPI_CALL(Wait, (Call & call, MPI_Request* request, MPI_Status* status)) {
   check_requests(call, 1, request);
-  if (call.failed()) return call.error();
   if (const Request* active = active_request(*request)) call.process().job().vcis().wait(*active);
   const Found found = find_done(call.process().job().vcis(), span_of(request, 1), true);
   return report(call, found, status, Outcomes::hand_out);
 }
 
-OPAL_MPI_FUNCTION(int, Waitany, (int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)) {
-  Call call{"MPI_Waitany"};
+OPAL_MPI_CALL(Waitany, (Call & call, int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)) {
   check_requests(call, count, array_of_requests);
   call.pointer(indx, "indx");
-  if (call.failed()) return call.error();
   const Found found = find_done(call.process().job().vcis(), span_of(array_of_requests, count), true);
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
   return report(call, found, status, Outcomes::hand_out);
 }
 
-OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[])) {
-  Call call{"MPI_Waitall"};
+OPAL_MPI_CALL(Waitall, (Call & call, int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[])) {
   check_requests(call, count, array_of_requests);
-  if (call.failed()) return call.error();
   for (int i = 0; i < count; ++i) {
     const Request* const request = still_active(array_of_requests[i]);
     if (request != nullptr && !request->done())
@@ -206,12 +187,9 @@ OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI
   return hand_out_all(call, count, array_of_requests, array_of_statuses);
 }
 
-OPAL_MPI_FUNCTION(int, Waitsome,
-                  (int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
-                   MPI_Status array_of_statuses[])) {
-  Call call{"MPI_Waitsome"};
+OPAL_MPI_CALL(Waitsome, (Call & call, int incount, MPI_Request array_of_requests[], int* outcount,
+                         int array_of_indices[], MPI_Status array_of_statuses[])) {
   check_some(call, incount, array_of_requests, outcount, array_of_indices);
-  if (call.failed()) return call.error();
   const std::span<MPI_Request> requests = span_of(array_of_requests, incount);
   for (;;) {
     const int error = hand_out_some(call, requests, outcount, array_of_indices, array_of_statuses, Outcomes::hand_out);
@@ -227,8 +205,8 @@ OPAL_MPI_FORWARD(Testall, test_all, Outcomes::hand_out)
 OPAL_MPI_FORWARD(Testsome, test_some, Outcomes::hand_out)
 
 // These functions do not free or deactivate the requests.
-OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status* status)) {
-  return test("MPI_Request_get_status", &request, flag, status, Outcomes::keep);
+OPAL_MPI_CALL(Request_get_status, (Call & call, MPI_Request request, int* flag, MPI_Status* status)) {
+  return test(call, &request, flag, status, Outcomes::keep);
 }
 OPAL_MPI_FORWARD(Request_get_status_any, test_any, Outcomes::keep)
 OPAL_MPI_FORWARD(Request_get_status_all, test_all, Outcomes::keep)

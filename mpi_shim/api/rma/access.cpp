@@ -2,8 +2,7 @@
 // One-sided accesses: MPI_Put, Get, Accumulate, Get_accumulate, Fetch_and_op, Compare_and_swap and their R forms.
 #include <string>
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/rma/window.hpp"
 
@@ -27,12 +26,11 @@ int finish(Call& call, int error, const char* what) {
   if (error == MPI_SUCCESS) [[likely]]
     return MPI_SUCCESS;
   if (error == MPI_ERR_RMA_SYNC) {
-    return call.fail(error, "no epoch is open in which the target may be accessed by this function");
+    call.fail(error, "no epoch is open in which the target may be accessed by this function");
   }
-  if (error == MPI_ERR_RMA_RANGE)
-    return call.fail(error, "the accessed memory is not entirely inside the target's window");
-  if (error == MPI_ERR_TRUNCATE) return call.fail(error, std::string{what} + " is too small for the data");
-  return call.fail_class(error);
+  if (error == MPI_ERR_RMA_RANGE) call.fail(error, "the accessed memory is not entirely inside the target's window");
+  if (error == MPI_ERR_TRUNCATE) call.fail(error, std::string{what} + " is too small for the data");
+  return call.finish(error);
 }
 
 /// The request argument of an R form (MPI_Rput etc.); the other forms have none.
@@ -43,22 +41,19 @@ struct Wanted {
   Wanted() = default;
   Wanted(MPI_Request* place) noexcept : wanted(true), request(place) {}  // NOLINT(google-explicit-constructor)
 
-  /// Checks the request argument.  Returns whether the call has failed.
-  bool lacks_place(Call& call) const {
+  void check(Call& call) const {
     if (wanted) call.pointer(request, "request");
-    return call.failed();
   }
 };
 
 /// MPI_Put, MPI_Get and their R forms; `what` names the destination of the data, for a message about truncation.
-int access(const char* function, const void* origin, MPI_Count count, MPI_Datatype datatype, int rank,
-           MPI_Aint displacement, MPI_Count there, MPI_Datatype type_there, MPI_Win win, const Wanted& wanted,
-           rma::Direction direction, const char* what) {
-  Call call{function};
+int access(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatype, int rank, MPI_Aint displacement,
+           MPI_Count there, MPI_Datatype type_there, MPI_Win win, const Wanted& wanted, rma::Direction direction,
+           const char* what) {
   rma::Window* const window = call.window(win);
   const p2p::Buffer buffer = call.buffer(origin, count, datatype);
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
-  if (wanted.lacks_place(call)) return call.error();
+  wanted.check(call);
   if (rank == MPI_PROC_NULL) return nothing(wanted.request);
   return finish(call, window->move(direction, buffer, target, wanted.request), what);
 }
@@ -66,43 +61,38 @@ int access(const char* function, const void* origin, MPI_Count count, MPI_Dataty
 /// Checks the operation of an accumulate: predefined, and defined on the elements of the target's datatype.
 op::OpKind accumulation(Call& call, MPI_Op handle, const rma::Place& target) {
   const auto* op = handle::find<op::Op>(handle);
-  if (call.failed()) return op::OpKind::no_op;
   if (op == nullptr || op->kind() == op::OpKind::user) {
     call.fail(MPI_ERR_OP, "argument op is not a predefined operation");
-  } else if (target.count != 0 && target.type->size() != 0 && !accumulates(op->kind(), *target.type)) {
-    call.fail(MPI_ERR_OP, std::string{op->name()} + " is not defined for the elements of argument target_datatype");
-  } else {
-    return op->kind();
   }
-  return op::OpKind::no_op;
+  if (target.count != 0 && target.type->size() != 0 && !accumulates(op->kind(), *target.type)) {
+    call.fail(MPI_ERR_OP, std::string{op->name()} + " is not defined for the elements of argument target_datatype");
+  }
+  return op->kind();
 }
 
 /// Checks that the datatypes of origin and target consist of the same predefined type.
 void same_elements(Call& call, const p2p::Buffer& buffer, const datatype::Datatype* type) {
-  if (call.failed() || buffer.bytes() == 0 || type->size() == 0) return;
+  if (buffer.bytes() == 0 || type->size() == 0) return;
   if (buffer.type().signature().uniform() != type->signature().uniform()) {
     call.fail(MPI_ERR_TYPE, "the origin's and the target's datatypes are not made of the same predefined one");
   }
 }
 
-int accumulate(const char* function, const void* origin, MPI_Count count, MPI_Datatype datatype, int rank,
-               MPI_Aint displacement, MPI_Count there, MPI_Datatype type_there, MPI_Op op, MPI_Win win,
-               const Wanted& wanted = {}) {
-  Call call{function};
+int accumulate(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatype, int rank, MPI_Aint displacement,
+               MPI_Count there, MPI_Datatype type_there, MPI_Op op, MPI_Win win, const Wanted& wanted = {}) {
   rma::Window* const window = call.window(win);
   const p2p::Buffer buffer = call.buffer(origin, count, datatype);
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
   const op::OpKind kind = accumulation(call, op, target);
   same_elements(call, buffer, target.type);
-  if (wanted.lacks_place(call)) return call.error();
+  wanted.check(call);
   if (rank == MPI_PROC_NULL) return nothing(wanted.request);
   return finish(call, window->update(kind, buffer, nullptr, target, wanted.request), "one of the two buffers");
 }
 
-int get_accumulate(const char* function, const void* origin, MPI_Count count, MPI_Datatype datatype, void* result,
+int get_accumulate(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatype, void* result,
                    MPI_Count result_count, MPI_Datatype result_type, int rank, MPI_Aint displacement, MPI_Count there,
                    MPI_Datatype type_there, MPI_Op op, MPI_Win win, const Wanted& wanted = {}) {
-  Call call{function};
   rma::Window* const window = call.window(win);
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
   const op::OpKind kind = accumulation(call, op, target);
@@ -110,7 +100,7 @@ int get_accumulate(const char* function, const void* origin, MPI_Count count, MP
   if (kind != op::OpKind::no_op) buffer = call.buffer(origin, count, datatype);
   const p2p::Buffer fetched = call.buffer(result, result_count, result_type);
   same_elements(call, buffer, target.type);
-  if (wanted.lacks_place(call)) return call.error();
+  wanted.check(call);
   if (rank == MPI_PROC_NULL) return nothing(wanted.request);
   return finish(call, window->update(kind, buffer, &fetched, target, wanted.request), "one of the buffers");
 }
@@ -137,26 +127,22 @@ OPAL_MPI_FORWARD_BOTH(Raccumulate, accumulate)
 OPAL_MPI_FORWARD_BOTH(Get_accumulate, get_accumulate)
 OPAL_MPI_FORWARD_BOTH(Rget_accumulate, get_accumulate)
 
-OPAL_MPI_FUNCTION(int, Fetch_and_op,
-                  (const void* origin_addr, void* result_addr, MPI_Datatype datatype, int target_rank,
-                   MPI_Aint target_disp, MPI_Op op, MPI_Win win)) {
-  return get_accumulate("MPI_Fetch_and_op", origin_addr, 1, datatype, result_addr, 1, datatype, target_rank,
-                        target_disp, 1, datatype, op, win);
+OPAL_MPI_CALL(Fetch_and_op, (Call & call, const void* origin_addr, void* result_addr, MPI_Datatype datatype,
+                             int target_rank, MPI_Aint target_disp, MPI_Op op, MPI_Win win)) {
+  return get_accumulate(call, origin_addr, 1, datatype, result_addr, 1, datatype, target_rank, target_disp, 1, datatype,
+                        op, win);
 }
 
-OPAL_MPI_FUNCTION(int, Compare_and_swap,
-                  (const void* origin_addr, const void* compare_addr, void* result_addr, MPI_Datatype datatype,
-                   int target_rank, MPI_Aint target_disp, MPI_Win win)) {
-  Call call{"MPI_Compare_and_swap"};
+OPAL_MPI_CALL(Compare_and_swap, (Call & call, const void* origin_addr, const void* compare_addr, void* result_addr,
+                                 MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Win win)) {
   rma::Window* const window = call.window(win);
   const rma::Place target = place(call, window, target_rank, target_disp, 1, datatype);
   call.pointer(origin_addr, "origin_addr");
   call.pointer(compare_addr, "compare_addr");
   call.pointer(result_addr, "result_addr");
-  if (!call.failed() && !can_swap(*target.type)) {
+  if (!can_swap(*target.type)) {
     call.fail(MPI_ERR_TYPE, "argument datatype is not an integer, logical or byte type");
   }
-  if (call.failed()) return call.error();
   if (target_rank == MPI_PROC_NULL) return MPI_SUCCESS;
   return finish(call, window->compare_and_swap(origin_addr, compare_addr, result_addr, target), "the target's buffer");
 }

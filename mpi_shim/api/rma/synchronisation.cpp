@@ -2,38 +2,30 @@
 // Synchronisation of one-sided accesses: fence; post, start, complete, wait; lock, unlock, flush.
 #include <fmt/format.h>
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/sync/fence.hpp"
 
 namespace mpi_shim::api {
 namespace {
 
-/// Checks the window and calls `act(Call&, Window&)`.  `wrong`: the message for MPI_ERR_RMA_SYNC.
-template <class Act>
-int synchronise(const char* function, MPI_Win win, const char* wrong, Act&& act) {
-  Call call{function};
-  rma::Window* const window = call.window(win);
-  if (call.failed()) return call.error();
-  const int error = act(call, *window);
-  if (call.failed()) return call.error();
-  return error == MPI_ERR_RMA_SYNC ? call.fail(error, wrong) : call.finish(error);
+/// The end of a function of synchronisation.  `wrong`: the message for MPI_ERR_RMA_SYNC.
+int synchronised(Call& call, int error, const char* wrong) {
+  if (error == MPI_ERR_RMA_SYNC) call.fail(error, wrong);
+  return call.finish(error);
 }
 
-/// Checks that `assertion` contains only the bits of `known`; false after an error.
-bool asserts(Call& call, int assertion, int known) {
-  if ((assertion & ~known) == 0) return true;
+/// Checks that `assertion` contains only the bits of `known`.
+void check_assertion(Call& call, int assertion, int known) {
+  if ((assertion & ~known) == 0) return;
   call.fail(MPI_ERR_ASSERT,
             fmt::format("argument assert is {}, which has bits that this function does not define", assertion));
-  return false;
 }
 
-bool is_rank(Call& call, const rma::Window& window, int rank) {
-  if (rank >= 0 && rank < window.size()) return true;
+void check_rank(Call& call, const rma::Window& window, int rank) {
+  if (rank >= 0 && rank < window.size()) return;
   call.fail(MPI_ERR_RANK,
             fmt::format("argument rank is {}, but the window has the ranks 0 to {}", rank, window.size() - 1));
-  return false;
 }
 
 constexpr int kPostAssertions = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;
@@ -42,93 +34,83 @@ constexpr const char* kOtherEpoch = "an epoch is open that this call does not en
 constexpr const char* kNoEpoch = "the epoch that this call would end is not open";
 constexpr const char* kNotPassive = "no passive target epoch is open towards the rank";
 
-int flush(const char* function, int rank, MPI_Win win) {
-  return synchronise(function, win, kNotPassive, [&](Call& call, rma::Window& window) {
-    if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
-    return is_rank(call, window, rank) ? window.flush(rank) : MPI_ERR_RANK;
-  });
+/// A function whose only other argument is a rank.
+int towards(Call& call, int rank, MPI_Win win, const char* wrong, int (rma::Window::*step)(int)) {
+  rma::Window& window = *call.window(win);
+  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  check_rank(call, window, rank);
+  return synchronised(call, (window.*step)(rank), wrong);
 }
 
 /// A function whose only argument is the window.
-int plain(const char* function, MPI_Win win, const char* wrong, int (rma::Window::*step)()) {
-  return synchronise(function, win, wrong, [&](Call& /*call*/, rma::Window& window) { return (window.*step)(); });
+int plain(Call& call, MPI_Win win, const char* wrong, int (rma::Window::*step)()) {
+  return synchronised(call, (call.window(win)->*step)(), wrong);
 }
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Win_fence, (int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_fence", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
-    return asserts(call, assertion, kFenceAssertions) ? window.fence(assertion) : MPI_ERR_ASSERT;
-  });
+OPAL_MPI_CALL(Win_fence, (Call & call, int assertion, MPI_Win win)) {
+  rma::Window* const window = call.window(win);
+  check_assertion(call, assertion, kFenceAssertions);
+  return synchronised(call, window->fence(assertion), kOtherEpoch);
 }
 
-OPAL_MPI_FUNCTION(int, Win_start, (MPI_Group group, int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_start", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
-    const auto members = call.group(group);
-    if (call.failed() || !asserts(call, assertion, MPI_MODE_NOCHECK)) return call.error();
-    return window.start(*members, assertion);
-  });
+OPAL_MPI_CALL(Win_start, (Call & call, MPI_Group group, int assertion, MPI_Win win)) {
+  rma::Window* const window = call.window(win);
+  const auto members = call.group(group);
+  check_assertion(call, assertion, MPI_MODE_NOCHECK);
+  return synchronised(call, window->start(*members, assertion), kOtherEpoch);
 }
 
-OPAL_MPI_FUNCTION(int, Win_post, (MPI_Group group, int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_post", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
-    const auto members = call.group(group);
-    if (call.failed() || !asserts(call, assertion, kPostAssertions)) return call.error();
-    return window.post(*members, assertion);
-  });
+OPAL_MPI_CALL(Win_post, (Call & call, MPI_Group group, int assertion, MPI_Win win)) {
+  rma::Window* const window = call.window(win);
+  const auto members = call.group(group);
+  check_assertion(call, assertion, kPostAssertions);
+  return synchronised(call, window->post(*members, assertion), kOtherEpoch);
 }
 
-OPAL_MPI_FUNCTION(int, Win_test, (MPI_Win win, int* flag)) {
-  return synchronise("MPI_Win_test", win, kNoEpoch, [&](Call& call, rma::Window& window) {
-    call.pointer(flag, "flag");
-    if (call.failed()) return call.error();
-    bool over = false;
-    const int error = window.test(over);
-    *flag = over ? 1 : 0;
-    return error;
-  });
+OPAL_MPI_CALL(Win_test, (Call & call, MPI_Win win, int* flag)) {
+  rma::Window* const window = call.window(win);
+  call.pointer(flag, "flag");
+  bool over = false;
+  const int error = window->test(over);
+  *flag = over ? 1 : 0;
+  return synchronised(call, error, kNoEpoch);
 }
 
-OPAL_MPI_FUNCTION(int, Win_lock, (int lock_type, int rank, int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_lock", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
-    if (lock_type != MPI_LOCK_EXCLUSIVE && lock_type != MPI_LOCK_SHARED) {
-      return call.fail(MPI_ERR_LOCKTYPE, "argument lock_type is neither MPI_LOCK_EXCLUSIVE nor MPI_LOCK_SHARED");
-    }
-    if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
-    if (!is_rank(call, window, rank) || !asserts(call, assertion, MPI_MODE_NOCHECK)) return call.error();
-    return window.lock(rank, lock_type == MPI_LOCK_EXCLUSIVE, assertion);
-  });
+OPAL_MPI_CALL(Win_lock, (Call & call, int lock_type, int rank, int assertion, MPI_Win win)) {
+  rma::Window* const window = call.window(win);
+  if (lock_type != MPI_LOCK_EXCLUSIVE && lock_type != MPI_LOCK_SHARED) {
+    call.fail(MPI_ERR_LOCKTYPE, "argument lock_type is neither MPI_LOCK_EXCLUSIVE nor MPI_LOCK_SHARED");
+  }
+  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  check_rank(call, *window, rank);
+  check_assertion(call, assertion, MPI_MODE_NOCHECK);
+  return synchronised(call, window->lock(rank, lock_type == MPI_LOCK_EXCLUSIVE, assertion), kOtherEpoch);
 }
 
-OPAL_MPI_FUNCTION(int, Win_unlock, (int rank, MPI_Win win)) {
-  return synchronise("MPI_Win_unlock", win, kNoEpoch, [&](Call& call, rma::Window& window) {
-    if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
-    return is_rank(call, window, rank) ? window.unlock(rank) : MPI_ERR_RANK;
-  });
-}
-
-OPAL_MPI_FUNCTION(int, Win_lock_all, (int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_lock_all", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
-    return asserts(call, assertion, MPI_MODE_NOCHECK) ? window.lock_all(assertion) : MPI_ERR_ASSERT;
-  });
+OPAL_MPI_CALL(Win_lock_all, (Call & call, int assertion, MPI_Win win)) {
+  rma::Window* const window = call.window(win);
+  check_assertion(call, assertion, MPI_MODE_NOCHECK);
+  return synchronised(call, window->lock_all(assertion), kOtherEpoch);
 }
 
 // An access completes at the origin when it is complete at the target, so the local forms equal the others.
-OPAL_MPI_FORWARD(Win_flush, flush)
-OPAL_MPI_FORWARD(Win_flush_local, flush)
+OPAL_MPI_FORWARD(Win_flush, towards, kNotPassive, &rma::Window::flush)
+OPAL_MPI_FORWARD(Win_flush_local, towards, kNotPassive, &rma::Window::flush)
 OPAL_MPI_FORWARD(Win_flush_all, plain, kNotPassive, &rma::Window::flush_all)
 OPAL_MPI_FORWARD(Win_flush_local_all, plain, kNotPassive, &rma::Window::flush_all)
 OPAL_MPI_FORWARD(Win_complete, plain, kNoEpoch, &rma::Window::complete)
 OPAL_MPI_FORWARD(Win_wait, plain, kNoEpoch, &rma::Window::wait)
+OPAL_MPI_FORWARD(Win_unlock, towards, kNoEpoch, &rma::Window::unlock)
 OPAL_MPI_FORWARD(Win_unlock_all, plain, kNoEpoch, &rma::Window::unlock_all)
 
-OPAL_MPI_FUNCTION(int, Win_sync, (MPI_Win win)) {
-  return synchronise("MPI_Win_sync", win, kNotPassive, [](Call& /*call*/, rma::Window& window) {
-    // The memory model is unified (MPI_WIN_UNIFIED): a fence for the loads and stores of this process is enough.
-    opal::full_fence();
-    window.engine().poll();  // applications call it in a loop that waits for a change of memory
-    return MPI_SUCCESS;
-  });
+OPAL_MPI_CALL(Win_sync, (Call & call, MPI_Win win)) {
+  rma::Window* const window = call.window(win);
+  // The memory model is unified (MPI_WIN_UNIFIED): a fence for the loads and stores of this process is enough.
+  opal::full_fence();
+  window->engine().poll();  // applications call it in a loop that waits for a change of memory
+  return MPI_SUCCESS;
 }
 
 }  // namespace mpi_shim::api

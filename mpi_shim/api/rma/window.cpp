@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "mpi_shim/abi/forward.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/info/info.hpp"
 #include "mpi_shim/rma/creation.hpp"
 #include "opal/gpu/memory.hpp"
@@ -25,20 +24,16 @@ const info::Info::Entries& known_hints() {
 }
 
 void set_hints(Call& call, MPI_Info handle, info::Info::Entries& hints) {
-  if (handle == MPI_INFO_NULL) return;
+  call.info(handle);
   const auto* info = handle::find<info::Info>(handle);
-  if (info == nullptr) {
-    call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
-    return;
-  }
+  if (info == nullptr) return;
   for (auto& [key, value] : hints) {
     if (const std::string* wanted = info->find(key)) value = *wanted;
   }
 }
 
-int create(const char* function, rma::Flavor flavor, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
-           MPI_Comm comm, void* baseptr, MPI_Win* win) {
-  Call call{function};
+int create(Call& call, rma::Flavor flavor, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+           void* baseptr, MPI_Win* win) {
   comm::Communicator* const parent = call.intracomm(comm);
   call.pointer(win, "win");
   if (flavor == rma::Flavor::allocate || flavor == rma::Flavor::shared) call.pointer(baseptr, "baseptr");
@@ -47,7 +42,6 @@ int create(const char* function, rma::Flavor flavor, void* base, MPI_Aint size, 
   if (base == nullptr && size != 0 && flavor == rma::Flavor::create) call.pointer(base, "base");
   rma::Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, false, known_hints()};
   set_hints(call, info, wish.hints);
-  if (call.failed()) return call.error();
   const auto is_true = [&](const char* key) {
     return std::find(wish.hints.begin(), wish.hints.end(), std::pair<std::string, std::string>{key, "true"}) !=
            wish.hints.end();
@@ -57,40 +51,37 @@ int create(const char* function, rma::Flavor flavor, void* base, MPI_Aint size, 
   rma::Window* made = nullptr;
   const int error = rma::create(call.process().communicators(), *parent, wish, made);
   if (error == MPI_ERR_RMA_SHARED) {
-    return call.fail(error,
-                     "the processes of argument comm have no memory in common: they need one host and access to "
-                     "each other's /proc/PID/fd");
+    call.fail(error,
+              "the processes of argument comm have no memory in common: they need one host and access to "
+              "each other's /proc/PID/fd");
   }
-  if (error != MPI_SUCCESS) return call.finish(error);
+  call.finish(error);
   made->errhandler.set(find_errhandler(MPI_ERRORS_ARE_FATAL));
   if (baseptr != nullptr) *static_cast<void**>(baseptr) = reinterpret_cast<void*>(made->own().base);
   *win = made->mpi_handle();
   return MPI_SUCCESS;
 }
 
-int create_at(const char* function, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
-              MPI_Win* win) {
-  return create(function, rma::Flavor::create, base, size, disp_unit, info, comm, nullptr, win);
+int create_at(Call& call, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win* win) {
+  return create(call, rma::Flavor::create, base, size, disp_unit, info, comm, nullptr, win);
 }
 
-int allocate(const char* function, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr,
-             MPI_Win* win, rma::Flavor flavor) {
-  return create(function, flavor, nullptr, size, disp_unit, info, comm, baseptr, win);
+int allocate(Call& call, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr, MPI_Win* win,
+             rma::Flavor flavor) {
+  return create(call, flavor, nullptr, size, disp_unit, info, comm, baseptr, win);
 }
 
 /// MPI_Win_shared_query: size and address of the memory of `rank` in this process.
 template <class Unit>
-int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr) {
-  Call call{function};
+int shared_query(Call& call, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr) {
   rma::Window* const window = call.window(win);
   call.target(window, rank);
   call.pointer(size, "size");
   call.pointer(disp_unit, "disp_unit");
   call.pointer(baseptr, "baseptr");
-  if (!call.failed() && window->flavor() == rma::Flavor::dynamic) {
+  if (window->flavor() == rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "MPI_Win_shared_query is not defined for a dynamic window");
   }
-  if (call.failed()) return call.error();
   *size = 0;  // the result for a rank without memory, and for memory that is not mapped in this process
   *disp_unit = 1;
   *static_cast<void**>(baseptr) = nullptr;
@@ -113,64 +104,56 @@ OPAL_MPI_FORWARD_BOTH(Win_allocate, allocate, rma::Flavor::allocate)
 OPAL_MPI_FORWARD_BOTH(Win_allocate_shared, allocate, rma::Flavor::shared)
 OPAL_MPI_FORWARD_BOTH(Win_shared_query, shared_query)
 
-OPAL_MPI_FUNCTION(int, Win_create_dynamic, (MPI_Info info, MPI_Comm comm, MPI_Win* win)) {
-  return create("MPI_Win_create_dynamic", rma::Flavor::dynamic, nullptr, 0, 1, info, comm, nullptr, win);
+OPAL_MPI_CALL(Win_create_dynamic, (Call & call, MPI_Info info, MPI_Comm comm, MPI_Win* win)) {
+  return create(call, rma::Flavor::dynamic, nullptr, 0, 1, info, comm, nullptr, win);
 }
 
-OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
-  Call call{"MPI_Win_attach"};
+OPAL_MPI_CALL(Win_attach, (Call & call, MPI_Win win, void* base, MPI_Aint size)) {
   rma::Window* const window = call.window(win);
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (size != 0) call.pointer(base, "base");
-  if (!call.failed() && window->flavor() != rma::Flavor::dynamic) {
+  if (window->flavor() != rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "memory can be attached to dynamic windows only");
   }
-  if (call.failed()) return call.error();
   return call.finish(window->attach(base, static_cast<std::uint64_t>(size)));
 }
 
-OPAL_MPI_FUNCTION(int, Win_detach, (MPI_Win win, const void* base)) {
-  Call call{"MPI_Win_detach"};
+OPAL_MPI_CALL(Win_detach, (Call & call, MPI_Win win, const void* base)) {
   rma::Window* const window = call.window(win);
-  if (!call.failed() && window->flavor() != rma::Flavor::dynamic) {
+  if (window->flavor() != rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "memory can be detached from dynamic windows only");
   }
-  if (call.failed()) return call.error();
   if (window->detach(base) != MPI_SUCCESS) {
-    return call.fail(MPI_ERR_RMA_ATTACH, "argument base is not the beginning of attached memory");
+    call.fail(MPI_ERR_RMA_ATTACH, "argument base is not the beginning of attached memory");
   }
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Win_free, (MPI_Win * win)) {
-  Call call{"MPI_Win_free"};
+OPAL_MPI_CALL(Win_free, (Call & call, MPI_Win* win)) {
   rma::Window* const window = call.window(call.at(win, "win"));
-  if (call.failed()) return call.error();
-  if (!window->is_idle()) return call.fail(MPI_ERR_RMA_SYNC, "an epoch is open");
-  if (const int error = window->attributes.clear(*win); error != MPI_SUCCESS) return call.finish(error);
-  call.finish(window->close());  // the window is freed also after an error
-  window->retire();
+  if (!window->is_idle()) call.fail(MPI_ERR_RMA_SYNC, "an epoch is open");
+  call.finish(window->attributes.clear(*win));
+  const int error = window->close();
+  const int result = error == MPI_SUCCESS ? MPI_SUCCESS : call.raise_class(error);
+  window->retire();  // also after an error
   *win = MPI_WIN_NULL;
-  return call.error();
+  return result;
 }
 
-OPAL_MPI_FUNCTION(int, Win_get_group, (MPI_Win win, MPI_Group* group)) {
-  Call call{"MPI_Win_get_group"};
+OPAL_MPI_CALL(Win_get_group, (Call & call, MPI_Win win, MPI_Group* group)) {
   const rma::Window* const window = call.window(win);
   return call.answer(group, "group", [&] { return new_handle(window->comm().group()); });
 }
 
-OPAL_MPI_FUNCTION(int, Win_set_info, (MPI_Win win, MPI_Info info)) {
-  Call call{"MPI_Win_set_info"};
+OPAL_MPI_CALL(Win_set_info, (Call & call, MPI_Win win, MPI_Info info)) {
   rma::Window* const window = call.window(win);
-  if (!call.failed()) set_hints(call, info, window->hints);
-  return call.error();
+  set_hints(call, info, window->hints);
+  return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Win_get_info, (MPI_Win win, MPI_Info* info_used)) {
-  Call call{"MPI_Win_get_info"};
+OPAL_MPI_CALL(Win_get_info, (Call & call, MPI_Win win, MPI_Info* info_used)) {
   const rma::Window* const window = call.window(win);
-  return call.answer_info(call.failed() ? info::Info::Entries{} : window->hints, info_used);
+  return call.answer_info(window->hints, info_used);
 }
 
 }  // namespace mpi_shim::api
