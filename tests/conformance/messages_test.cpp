@@ -28,6 +28,18 @@ std::vector<std::size_t> interesting_sizes(std::size_t max) {
   return sizes;
 }
 
+/// A handler of messages that begin with their number: checks order and content, and counts them in `next`.
+std::function<void(btl::Delivery&)> expect_numbered(std::uint32_t& next) {
+  return [&next](btl::Delivery& delivery) {
+    std::uint32_t number = 0;
+    ASSERT_TRUE(read_object(delivery.data, number));
+    ASSERT_EQ(number, next);
+    const std::size_t size = delivery.data.size() - sizeof number;
+    EXPECT_EQ(std::memcmp(delivery.data.data() + sizeof number, pattern(size, number).data(), size), 0);
+    ++next;
+  };
+}
+
 TEST_P(Messages, HeaderAndPayloadArriveAsOneRun) {
   const auto header = pattern(24, 1);
   const auto payload = pattern(100, 2);
@@ -67,14 +79,7 @@ TEST_P(Messages, ArriveInTheOrderTheyWerePostedWhateverTheirSize) {
   constexpr std::uint32_t kCount = 5000;
   const std::size_t max = a().module().attributes().max_send;
   std::uint32_t next = 0;
-  b().handler = [&](btl::Delivery& delivery) {
-    std::uint32_t number = 0;
-    ASSERT_TRUE(read_object(delivery.data, number));
-    ASSERT_EQ(number, next);
-    const std::size_t size = delivery.data.size() - sizeof number;
-    EXPECT_EQ(std::memcmp(delivery.data.data() + sizeof number, pattern(size, number).data(), size), 0);
-    ++next;
-  };
+  b().handler = expect_numbered(next);
   for (std::uint32_t number = 0; number < kCount; ++number) {
     const std::size_t sizes[] = {4, 40, 900, 3000, max - sizeof number};
     const std::size_t size = sizes[(number * 2654435761U >> 8) % (number % 50 == 0 ? 5 : 3)];
@@ -86,14 +91,7 @@ TEST_P(Messages, ArriveInTheOrderTheyWerePostedWhateverTheirSize) {
 TEST_P(Messages, OfABatchArriveInOrder) {
   const std::size_t max = a().module().attributes().max_send;
   std::uint32_t next = 0;
-  b().handler = [&](btl::Delivery& delivery) {
-    std::uint32_t number = 0;
-    ASSERT_TRUE(read_object(delivery.data, number));
-    ASSERT_EQ(number, next);
-    const std::size_t size = delivery.data.size() - sizeof number;
-    EXPECT_EQ(std::memcmp(delivery.data.data() + sizeof number, pattern(size, number).data(), size), 0);
-    ++next;
-  };
+  b().handler = expect_numbered(next);
   std::uint32_t number = 0;
   for (int batch = 0; batch < 50; ++batch) {
     a().module().begin_batch();
