@@ -38,33 +38,29 @@ std::uint64_t after(std::chrono::milliseconds time) noexcept {
   return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
 }
 
-/// The start of a message on the wire: its Frame, after a filler if that speeds up the kernel.
+struct Filler {
+  wire::Frame frame{wire::kFillerSize, 0, static_cast<std::uint16_t>(wire::Kind::filler)};
+  std::array<std::byte, wire::kFillerSize> rest{};
+};
+constexpr Filler kFiller;
+
+/// The filler in front of a message whose `payload` follows `before` bytes: empty unless it speeds up the kernel.
 ///
 /// The kernel copies with `rep movsb`.  On processors with fast short `rep movsb` this is up to 5 times slower if the
 /// target's offset in its page is 1 to 63 bytes above the source's (see opal/core/copy.hpp).  The kernel's buffer
 /// starts at a page when the connection was idle, so the offset of the target is the length of what precedes the
 /// payload.
-class FrameStart {
- public:
-  /// `payload`: the part of the message to which `before` bytes of it precede.
-  FrameStart(Tag tag, std::size_t size, std::size_t before, ByteSpan payload) noexcept {
-    constexpr std::size_t kLeast = 4 << 10;
-    constexpr std::size_t kPage = 4096;
-    const std::size_t ahead = (sizeof(wire::Frame) + before - reinterpret_cast<std::uintptr_t>(payload.data())) % kPage;
-    filled_ = payload.size() >= kLeast && ahead != 0 && ahead < wire::frame_size(wire::kFillerSize);
-    parts_.frame = {static_cast<std::uint32_t>(size), tag, static_cast<std::uint16_t>(wire::Kind::message)};
-  }
-  [[nodiscard]] ByteSpan bytes() const noexcept { return filled_ ? bytes_of(parts_) : bytes_of(parts_.frame); }
+ByteSpan filler_for(std::size_t before, ByteSpan payload) noexcept {
+  constexpr std::size_t kLeast = 4 << 10;
+  constexpr std::size_t kPage = 4096;
+  if (payload.size() < kLeast) return {};
+  const std::size_t ahead = (sizeof(wire::Frame) + before - reinterpret_cast<std::uintptr_t>(payload.data())) % kPage;
+  return ahead != 0 && ahead < sizeof kFiller ? bytes_of(kFiller) : ByteSpan{};
+}
 
- private:
-  struct Parts {
-    wire::Frame filler{wire::kFillerSize, 0, static_cast<std::uint16_t>(wire::Kind::filler)};
-    std::array<std::byte, wire::kFillerSize> rest{};
-    wire::Frame frame{};
-  };
-  Parts parts_;
-  bool filled_ = false;
-};
+wire::Frame frame_of(Tag tag, std::size_t size) noexcept {
+  return {static_cast<std::uint32_t>(size), tag, static_cast<std::uint16_t>(wire::Kind::message)};
+}
 
 iovec vector_of(ByteSpan bytes) noexcept { return {const_cast<std::byte*>(bytes.data()), bytes.size()}; }
 
@@ -199,9 +195,11 @@ void Endpoint::send_failed(int error) noexcept {
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
-  const FrameStart start{tag, size, header.size(), payload};
-  const std::array<ByteSpan, 4> parts{start.bytes(), header, payload, ByteSpan{kPadding}.first(wire::padding(size))};
-  const std::size_t whole = start.bytes().size() + size + wire::padding(size);
+  const wire::Frame frame = frame_of(tag, size);
+  const ByteSpan filler = filler_for(header.size(), payload);
+  const std::array<ByteSpan, 5> parts{filler, bytes_of(frame), header, payload,
+                                      ByteSpan{kPadding}.first(wire::padding(size))};
+  const std::size_t whole = filler.size() + wire::frame_size(size);
   std::size_t taken = 0;
   if (tcp_.holds_back() && whole <= kHeldBack && connected() && (queue_.empty() || holding_)) {
     if (!std::exchange(holding_, true)) tcp_.hold(*this);
@@ -211,7 +209,8 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   }
   if (holding_) release();
   if (queue_.empty() && connected()) {
-    std::array<iovec, 4> vectors{vector_of(parts[0]), vector_of(parts[1]), vector_of(parts[2]), vector_of(parts[3])};
+    std::array<iovec, 5> vectors{vector_of(parts[0]), vector_of(parts[1]), vector_of(parts[2]), vector_of(parts[3]),
+                                 vector_of(parts[4])};
     std::size_t count = vectors.size();
     std::array<std::byte, kGather> gathered;
     if (whole <= gathered.size()) {  // one vector costs the kernel less than four
@@ -250,22 +249,25 @@ void Endpoint::release() noexcept {
 Post Endpoint::send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion,
                              void* slot) noexcept {
   const std::size_t size = data.size() + user_payload.size();
-  const FrameStart start{tag, size, user_payload.empty() ? 0 : data.size(), user_payload.empty() ? data : user_payload};
-  const ByteSpan frame_bytes = start.bytes();
+  const wire::Frame frame = frame_of(tag, size);
+  const ByteSpan frame_bytes = bytes_of(frame);
+  const ByteSpan filler = user_payload.empty() ? filler_for(0, data) : filler_for(data.size(), user_payload);
+  const std::size_t whole = filler.size() + wire::frame_size(size);
   const ByteSpan padding = ByteSpan{kPadding}.first(wire::padding(size));
   std::size_t taken = 0;
   if (holding_) release();
   if (queue_.empty() && connected()) {
-    std::array<iovec, 4> vectors{vector_of(frame_bytes), vector_of(data), vector_of(user_payload), vector_of(padding)};
+    std::array<iovec, 5> vectors{vector_of(filler), vector_of(frame_bytes), vector_of(data), vector_of(user_payload),
+                                 vector_of(padding)};
     const std::int64_t sent = send_now(vectors.data(), vectors.size());
     if (sent < 0) return Post::failed;
-    if (sent == static_cast<std::int64_t>(frame_bytes.size() + size + padding.size())) {
+    if (sent == static_cast<std::int64_t>(whole)) {
       tcp_.give_back(slot);
       return Post::done;
     }
     taken = static_cast<std::size_t>(sent);
     writable = false;
-  } else if (!queue_.fits(frame_bytes.size() + kSmallPiece + padding.size(), 4)) {
+  } else if (!queue_.fits(filler.size() + sizeof frame + kSmallPiece + padding.size(), 4)) {
     return Post::again;
   }
   const auto rest = [&taken](ByteSpan part) {
@@ -273,6 +275,7 @@ Post Endpoint::send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Comp
     taken -= skipped;
     return part.subspan(skipped);
   };
+  queue_.append(rest(filler));
   queue_.append(rest(frame_bytes));
   const ByteSpan data_rest = rest(data);
   if (data_rest.size() > kSmallPiece) {
