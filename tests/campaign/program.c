@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The job of the fault campaign: three ranks, one kind of traffic, data checked on arrival.
- * usage: campaign_program messages|large|windows|locks|collectives|communicators|aborted [ROUNDS [abort]]
+ * usage: campaign_program KIND [ROUNDS [abort]]
+ * KIND: messages, large, strided, windows, locks, collectives, communicators or aborted.
  * All ranks exchange a last message at the end.  A rank that learns of a failure does that at once, says "rank N
  * survived" and ends without MPI_Finalize; with "abort", where every process lives and only a connection is lost, it
  * aborts the job. A rank that meets no failure says "rank N complete" after MPI_Finalize.  "aborted": messages, after
@@ -57,14 +58,19 @@ static void check(int code) {
   survive();
 }
 
-static void messages(int round, int count) {
-  static long out[kLarge], in[kLarge];
+/* One message to the next rank; every `stride`th word of the memory is sent. */
+static void messages(int round, int count, int stride) {
+  static long out[2 * kLarge], in[kLarge];
   const int next = (rank + 1) % size, before = (rank + size - 1) % size;
-  for (int i = 0; i < count; ++i) out[i] = word(rank, round, i);
+  for (int i = 0; i < count; ++i) out[i * stride] = word(rank, round, i);
+  MPI_Datatype words;
+  check(MPI_Type_vector(count, 1, stride, MPI_LONG, &words));
+  check(MPI_Type_commit(&words));
   MPI_Request requests[2];
   check(MPI_Irecv(in, count, MPI_LONG, before, round, MPI_COMM_WORLD, &requests[0]));
-  check(round % 2 == 0 ? MPI_Isend(out, count, MPI_LONG, next, round, MPI_COMM_WORLD, &requests[1])
-                       : MPI_Issend(out, count, MPI_LONG, next, round, MPI_COMM_WORLD, &requests[1]));
+  check(round % 2 == 0 ? MPI_Isend(out, 1, words, next, round, MPI_COMM_WORLD, &requests[1])
+                       : MPI_Issend(out, 1, words, next, round, MPI_COMM_WORLD, &requests[1]));
+  check(MPI_Type_free(&words));
   /* Of either neighbour: the other one may have met the failure, and receives nothing of this round any more. */
   for (int i = 0, which; i < 2; ++i) check(MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE));
   for (int i = 0; i < count; ++i) {
@@ -144,12 +150,14 @@ int main(int argc, char** argv) {
   }
   for (int round = 0; round < rounds; ++round) {
     if (kind[0] == 'm' || kind[0] == 'a') {
-      messages(round, kSmall);
+      messages(round, kSmall, 1);
+    } else if (kind[0] == 's') {
+      messages(round, kLarge, 2);
     } else if (kind[0] == 'w') {
       windows(window, memory, round);
     } else if (kind[0] == 'l') {
       if (kind[1] == 'o') locks(window, round);
-      if (kind[1] == 'a') messages(round, kLarge);
+      if (kind[1] == 'a') messages(round, kLarge, 1);
     } else if (kind[3] == 'l') {
       collectives(round);
     } else {
