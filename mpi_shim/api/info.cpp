@@ -104,6 +104,7 @@ OPAL_MPI_CALL_ANY_TIME(Info_get, (Call & call, MPI_Info info, const char* key, i
 OPAL_MPI_CALL_ANY_TIME(Info_get_string,
                        (Call & call, MPI_Info info, const char* key, int* buflen, char* value, int* flag)) {
   call.pointer(buflen, "buflen");
+  if (*buflen > 0) call.pointer(value, "value");
   const std::string* const found = find_value(call, info, key, flag);
   if (found == nullptr) return MPI_SUCCESS;
   if (*buflen > 0) store(*found, value, static_cast<std::size_t>(*buflen - 1));

@@ -104,6 +104,7 @@ std::size_t Context::progress(std::size_t budget) noexcept {
     cpu_relax();
     return 0;
   }
+  state_->lock.give_way();
   const Lock::Guard guard{state_->lock};
   return state_->advance(budget);
 }
@@ -192,6 +193,7 @@ bool Context::arm() noexcept {
 }
 
 bool Context::holds(Predicate predicate, void* object) noexcept {
+  state_->lock.give_way();
   const Lock::Guard guard{state_->lock};
   return predicate(object);
 }

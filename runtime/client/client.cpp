@@ -231,8 +231,8 @@ void tell_of_checkpoint(const std::string& text) {
 struct Client::State {
   bool singleton = false;
   bool finalized = false;
-  bool hears_of_deaths = false;
-  bool hears_of_checkpoints = false;
+  std::atomic<bool> hears_of_deaths{false};
+  std::atomic<bool> hears_of_checkpoints{false};
   std::string job_id;
   unsigned rank = 0;
   unsigned size = 1;
@@ -405,7 +405,7 @@ void Client::on_death(std::function<void(unsigned)> handler) {
   if (state_->singleton) return;
   const bool wanted = static_cast<bool>(handler);
   deaths().set(std::move(handler), state_->job_id);
-  if (!wanted || std::exchange(state_->hears_of_deaths, true)) return;
+  if (!wanted || state_->hears_of_deaths.exchange(true)) return;
   static pmix_status_t codes[] = {PMIX_ERR_PROC_TERM_WO_SYNC};
   // The result is not needed: a launcher without such events sends none.  With a callback the call does not wait.
   PMIx_Register_event_handler(
@@ -416,7 +416,7 @@ void Client::on_checkpoint(std::function<void(const CheckpointStep&)> handler) {
   if (state_->singleton || opal::environment(kJobIdVariable) != state_->job_id) return;
   const bool wanted = static_cast<bool>(handler);
   checkpoints().set(std::move(handler), state_->job_id);
-  if (wanted && !std::exchange(state_->hears_of_checkpoints, true)) {
+  if (wanted && !state_->hears_of_checkpoints.exchange(true)) {
     static pmix_status_t codes[] = {PMIX_JCTRL_CHECKPOINT};
     PMIx_Register_event_handler(
         codes, 1, nullptr, 0, on_checkpoint_event, [](pmix_status_t, std::size_t, void*) {}, nullptr);

@@ -72,9 +72,9 @@ Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector
 
 void Agent::ended() {
   int status = 0;
-  watch_ = {};
   // LocalHost::kill_orphans() may have reaped it before; then waitpid() fails and status stays 0.
   if (::waitpid(pid_, &status, WNOHANG) == 0) return;
+  watch_ = {};
   pid_ = 0;
   on_exit_(status);
 }

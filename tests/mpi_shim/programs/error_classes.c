@@ -183,6 +183,10 @@ static void infos(void) {
   REFUSED(MPI_Info_set(info, "key", value), MPI_ERR_INFO_VALUE);
   REFUSED(MPI_Info_get(info, key, 1, value, &flag), MPI_ERR_INFO_KEY);
   REFUSED(MPI_Info_get_string(info, key, &n, value, &flag), MPI_ERR_INFO_KEY);
+  MPI_Info_set(info, "there", "x");
+  n = 1;
+  REFUSED(MPI_Info_get_string(info, "there", &n, NULL, &flag), MPI_ERR_ARG);
+  MPI_Info_delete(info, "there");
   REFUSED(MPI_Info_get_valuelen(info, key, &n, &flag), MPI_ERR_INFO_KEY);
   REFUSED(MPI_Info_delete(info, "absent"), MPI_ERR_INFO_NOKEY);
   CHECK(class_of(MPI_Info_get_nthkey(info, 0, key)) != MPI_SUCCESS);

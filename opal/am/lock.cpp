@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/am/lock.hpp"
+
+#include <algorithm>
+
+#include "opal/core/clock.hpp"
+
+namespace opal::am {
+
+namespace {
+
+constexpr std::uint64_t kFirstGapNs = 200;  // between two looks at the lock; each gap is as long as all before it
+constexpr std::uint64_t kBurstNs = 16'000;  // a holder that makes passes keeps the lock for that long
+constexpr std::uint64_t kSpinNs = 50'000;   // then a waiting thread sleeps
+constexpr std::uint64_t kGiveWayNs = 1'000;
+
+}  // namespace
+
+void Lock::wait() noexcept {
+  waiting_.fetch_add(1, std::memory_order_relaxed);
+  std::uint32_t seen = passes_.load(std::memory_order_relaxed);
+  const std::uint64_t begin = now_ns();
+  std::uint64_t next_look = kFirstGapNs;
+  bool held = false;
+  // Each look takes the lock's cache line from the holder, so looks become rarer.
+  for (std::uint64_t waited = 0; !held && waited < kSpinNs; waited = now_ns() - begin) {
+    cpu_relax();
+    if (waited < next_look) continue;
+    const std::uint32_t now = passes_.load(std::memory_order_relaxed);
+    const bool burst_is_over = now == seen || waited >= kBurstNs;
+    if (burst_is_over) held = mutex_.try_lock();
+    seen = now;
+    next_look = std::min(2 * waited, std::max(kBurstNs, waited + kFirstGapNs));
+  }
+  if (!held) mutex_.lock();
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Lock::give_way_to_waiting() const noexcept {
+  const std::uint64_t begin = now_ns();
+  while (waiting_.load(std::memory_order_relaxed) != 0 && now_ns() - begin < kGiveWayNs) cpu_relax();
+}
+
+}  // namespace opal::am
