@@ -10,7 +10,8 @@
 namespace opal::am {
 
 struct Config {
-  std::string transports;  ///< empty: every usable one
+  std::string transports;      ///< empty: every usable one
+  std::string component_path;  ///< empty: no component is loaded
   ByteSize pending_limit = 16_MiB;
   std::chrono::microseconds spin = std::chrono::microseconds{50};
   std::uint32_t ranks_per_core = 0;
@@ -23,6 +24,9 @@ struct Config {
 inline constexpr config::Var<Config> kVars[] = {
     {"transports", &Config::transports, config::Level::user,
      "Transports to use, separated by commas (\"self,tcp\"). A leading ^ means all others. Empty: all usable ones."},
+    {"component_path", &Config::component_path, config::Level::user,
+     "Directories, separated by colons, from which transports are loaded: each file *.so is one. Its code has all "
+     "rights of the process. Ignored if the process has more rights than its user (set-user-ID)."},
     {"pending_limit",
      &Config::pending_limit,
      config::Level::tuner,

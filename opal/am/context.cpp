@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "opal/am/bootstrap/address.hpp"
+#include "opal/am/components.hpp"
 #include "opal/am/groups.hpp"
 #include "opal/am/state.hpp"
 #include "opal/am/transports/key.hpp"
@@ -27,12 +28,21 @@ Result<SecretChoice> secret_of(const Config& config, const Options& options) {
   return choose_secret(config.secret_file);
 }
 
+/// The transports of a Context.  Logs the components that are refused.
+btl::Registry registry_of(const config::Store& store, const Options& options) {
+  if (options.registry != nullptr) return *options.registry;
+  Components components = find_components(store);
+  for (const ComponentFile& file : components.files) {
+    if (file.component == nullptr) log::once(log::Level::warn, file.path, "am", "{}: {}", file.path, file.refusal);
+  }
+  return std::move(components.registry);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const Options& options) {
-  const btl::Registry builtins = btl::Registry::with_builtins();
-  const btl::Registry& registry = options.registry != nullptr ? *options.registry : builtins;
   OPAL_TRY(config::apply_to_process(store));
+  const btl::Registry registry = registry_of(store, options);
   OPAL_TRY(store.verify(config_groups(registry), kUpperPrefixes));
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
   OPAL_TRY_ASSIGN(const memory::Config memory_config, store.load(memory::kGroup));
@@ -44,6 +54,7 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   memory::start_monitor(memory_config);  // before transports start threads
   gpu::start(gpu_config);
   auto state = std::make_unique<State>(config, options, std::move(table));
+  state->registry = registry;
   state->secret = std::move(secret);
   if (gpu::active()) state->staged = std::make_unique<StagedTransfers>(gpu_config);
   OPAL_TRY_ASSIGN(state->waiter, Waiter::create());
@@ -55,8 +66,6 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
 }
 
 Result<void> Context::State::open_transports(const config::Store& store) {
-  const btl::Registry builtins = btl::Registry::with_builtins();
-  const btl::Registry& registry = options.registry != nullptr ? *options.registry : builtins;
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(const rcache::Config cache_config, store.load(rcache::kGroup));
   const btl::Host host{

@@ -43,7 +43,7 @@ class Observer {
 struct Options {
   ThreadLevel threads = ThreadLevel::single;
   Observer* observer = nullptr;             ///< must outlive the Context
-  const btl::Registry* registry = nullptr;  ///< null: the built-in transports
+  const btl::Registry* registry = nullptr;  ///< null: those of find_components()
   std::optional<Secret> secret = {};        ///< nullopt: see choose_secret() (am_secret_file, by default this user's)
 };
 

@@ -174,6 +174,7 @@ struct Context::State final : btl::Observer, ForkListener {
   std::unique_ptr<NoTransport> parents_transport;
   const Config config;
   const Options options;
+  btl::Registry registry;  // the transports of open_transports()
   Lock lock;
   std::atomic<bool> progressing{false};  // at level `multiple`: a thread is in progress()
   PeerId id = PeerId::random();

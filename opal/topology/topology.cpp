@@ -45,6 +45,14 @@ Cpus to_cpus(hwloc_const_bitmap_t bitmap) {
   return cpus;
 }
 
+Bitmap to_bitmap(const Cpus& cpus) {
+  Bitmap bitmap{hwloc_bitmap_alloc()};
+  for (const std::uint32_t cpu : cpus) {
+    if (bitmap == nullptr || hwloc_bitmap_set(bitmap.get(), cpu) != 0) return nullptr;
+  }
+  return bitmap;
+}
+
 /// The hardware threads in `usable` of each object of this type that has any.
 std::vector<Cpus> usable_objects(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t usable) {
   std::vector<Cpus> objects;
@@ -98,6 +106,36 @@ std::vector<Cpus> Topology::cpus_of(Shared level) const {
   const Bitmap usable = binding_of_this_thread(topology_.get());
   if (usable == nullptr) return {};
   return usable_objects(topology_.get(), object_type(level), usable.get());
+}
+
+Cpus Topology::usable_cpus() const {
+  Cpus all;
+  for (const Cpus& core : cores_) all.insert(all.end(), core.begin(), core.end());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::size_t Topology::nearness(const Cpus& one, const Cpus& other) const {
+  const Bitmap both = to_bitmap(one);
+  const Bitmap second = to_bitmap(other);
+  if (both == nullptr || second == nullptr) return 0;
+  // hwloc does not know processors of the host that this process may not use.
+  const hwloc_const_bitmap_t known = hwloc_topology_get_topology_cpuset(topology_.get());
+  hwloc_bitmap_and(both.get(), both.get(), known);
+  hwloc_bitmap_and(second.get(), second.get(), known);
+  if (hwloc_bitmap_iszero(both.get()) != 0 || hwloc_bitmap_iszero(second.get()) != 0) return 0;
+  hwloc_bitmap_or(both.get(), both.get(), second.get());
+  const hwloc_obj_t part = hwloc_get_obj_covering_cpuset(topology_.get(), both.get());
+  return part == nullptr ? 0 : static_cast<std::size_t>(part->depth);
+}
+
+Result<Cpus> read_cpus(const std::string& path) {
+  const Bitmap bitmap{hwloc_bitmap_alloc()};
+  if (bitmap == nullptr) return Error{Errc::no_memory, ENOMEM, "hwloc_bitmap_alloc"};
+  if (hwloc_linux_read_path_as_cpumask(path.c_str(), bitmap.get()) != 0) {
+    return Error{Errc::os, errno, "read(sysfs, processors)"};
+  }
+  return to_cpus(bitmap.get());
 }
 
 }  // namespace opal::topology

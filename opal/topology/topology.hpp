@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "opal/core/export.hpp"
@@ -41,6 +42,13 @@ class OPAL_EXPORT Topology {
   /// Parts without such threads are left out.  Empty if the host reports no such part, or memory is short.
   [[nodiscard]] std::vector<Cpus> cpus_of(Shared level) const;
 
+  /// All hardware threads of the usable cores.
+  [[nodiscard]] Cpus usable_cpus() const;
+
+  /// How near two sets of hardware threads are: the depth, in the tree of hwloc, of the smallest part of the host that
+  /// contains both.  The larger the nearer.  0: the whole host, or a set without a hardware thread of this topology.
+  [[nodiscard]] std::size_t nearness(const Cpus& one, const Cpus& other) const;
+
   /// The handle of hwloc, for libraries that need one.  Do not change it.  Valid as long as this object.
   [[nodiscard]] hwloc_topology* native() const noexcept { return topology_.get(); }
 
@@ -53,5 +61,8 @@ class OPAL_EXPORT Topology {
   std::unique_ptr<hwloc_topology, Free> topology_;
   std::vector<Cpus> cores_;
 };
+
+/// The hardware threads in a file of sysfs, as /sys/class/infiniband/mlx5_0/device/local_cpus.  Errors: os, no_memory.
+OPAL_EXPORT Result<Cpus> read_cpus(const std::string& path);
 
 }  // namespace opal::topology

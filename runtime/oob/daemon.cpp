@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "opal/am/components.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/transports/transports.hpp"
 
@@ -22,8 +23,8 @@ bool is_set(const opal::config::Store& store, std::string_view name) {
 }
 
 /// Whether am_transports allows kFirst.  Errors: those of am::TransportFilter::parse().
-Result<bool> first_is_allowed(std::string_view transports) {
-  const auto registry = opal::btl::Registry::with_builtins();
+Result<bool> first_is_allowed(const opal::config::Store& store, std::string_view transports) {
+  const opal::btl::Registry registry = opal::am::find_components(store).registry;
   OPAL_TRY_ASSIGN(const auto filter, opal::am::TransportFilter::parse(transports, registry));
   return filter.allows(*registry.find(kFirst));
 }
@@ -51,7 +52,7 @@ Result<std::unique_ptr<Daemon>> Daemon::open(event::Loop& loop, const opal::conf
   OPAL_TRY_ASSIGN(const opal::am::Config config, store.load(opal::am::kGroup));
   // Without tcp the first Context has everything, and nothing is better.
   opal::config::Store first = store;
-  OPAL_TRY_ASSIGN(const bool begins_with_first, first_is_allowed(config.transports));
+  OPAL_TRY_ASSIGN(const bool begins_with_first, first_is_allowed(store, config.transports));
   if (begins_with_first) first.set("am_transports", kFirst);
   daemon->can_upgrade_ = begins_with_first && config.transports != kFirst;
   OPAL_TRY(daemon->open_side(daemon->base_, first, opal::btl::bind<&Daemon::on_piece>(*daemon, "runtime oob")));

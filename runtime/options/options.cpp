@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "opal/am/components.hpp"
 #include "opal/am/groups.hpp"
 #include "opal/core/build_info.hpp"
 #include "opal/core/config/store.hpp"
@@ -280,7 +281,7 @@ opal::config::Store store_with(const std::vector<std::pair<std::string, std::str
 }
 
 std::string check_settings(const Options& options) {
-  auto groups = opal::am::config_groups(opal::btl::Registry::with_builtins());
+  auto groups = opal::am::config_groups(opal::am::find_components(store_with(options.settings)).registry);
   groups.push_back(&kGroup);
   opal::config::Store ours;
   add(ours, options.settings);

@@ -44,6 +44,45 @@ TEST(TransportFilter, UnknownNamesAreErrors) {
   }
 }
 
+TEST(TransportFilter, AnUnknownNameIsSaidWithTheKnownOnes) {
+  btl::Registry registry;
+  registry.add(kFast);
+  registry.add(kSlow);
+  EXPECT_STREQ(am::TransportFilter::parse("fast,fats", registry).error().where,
+               "am_transports: no transport is called \"fats\"; there are: fast, slow");
+}
+
+/// A transport of Open MPI that OPAL does not have, and the transports that its error has to name.
+struct Heir {
+  const char* name;
+  std::vector<std::string> transports;
+};
+class RemovedTransport : public ::testing::TestWithParam<Heir> {};
+
+TEST_P(RemovedTransport, IsRefusedWithItsHeir) {
+  const auto [name, transports] = GetParam();
+  for (const char* before : {"", "^", "self,"}) {
+    const auto filter = am::TransportFilter::parse(std::string{before} + name, btl::Registry::with_builtins());
+    ASSERT_FALSE(filter) << before;
+    EXPECT_EQ(filter.error().code, Errc::invalid_argument);
+    EXPECT_THAT(filter.error().where, HasSubstr(std::string{"am_transports: "} + name + " is not part of OPAL; "));
+    for (const std::string& transport : transports) {
+      EXPECT_THAT(filter.error().where, ::testing::ContainsRegex("(reached by|called) " + transport));
+    }
+  }
+}
+
+TEST_P(RemovedTransport, IsNoTransportOfThisTree) {
+  EXPECT_EQ(btl::Registry::with_builtins().find(GetParam().name), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, RemovedTransport,
+                         ::testing::Values(Heir{"mx", {"tcp"}}, Heir{"openib", {"verbs"}}, Heir{"portals4", {"tcp"}},
+                                           Heir{"scif", {"sm"}}, Heir{"udapl", {"verbs"}},
+                                           Heir{"ugni", {"tcp", "ofi .provider cxi."}}, Heir{"usnic", {"tcp"}},
+                                           Heir{"vader", {"sm"}}),
+                         [](const auto& info) { return std::string{info.param.name}; });
+
 constinit const btl::Component kBare{.name = "bare", .summary = "", .open = &open_scripted<kBare>};
 constinit const btl::Component kEmpty{.name = "empty", .summary = ""};
 

@@ -38,6 +38,23 @@ case $step in
     cmake -S "$here/../../docs/examples/transport" -B "$work/transport" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
           --log-level=WARNING
     cmake --build "$work/transport"
+    # As a loadable component: the installed programs use it, and say why they do not.
+    export OPAL_AM_COMPONENT_PATH="$work/transport/components"
+    library=$work/transport/components/libunix_component.so
+    run opal-info --all | tee "$work/info"
+    grep -q "^  unix .*usable .*\[$library\]" "$work/info"
+    grep -q "^  btl_unix_send_buffer " "$work/info"
+    run opal-perf am_lat --btl unix --size 8 --iters 100
+    run mpicc -o "$work/mpi_unix" "$here/external/mpi_user.c"
+    run opalrun -n 2 --set am_transports=self,unix --set btl_unix_send_buffer=1M "$work/mpi_unix"
+    if OPAL_BTL_UNIX_SEND_BUFFER=65M run opal-info; then
+      echo "opal-info accepts a wrong value of the component's variable"
+      exit 1
+    fi
+    mkdir -p "$work/broken"
+    head -c 8192 "$library" >"$work/broken/short.so"
+    OPAL_AM_COMPONENT_PATH="$work/broken" run opal-info | grep "$work/broken/short.so: truncated"
+    unset OPAL_AM_COMPONENT_PATH
     ctest --test-dir "$work/transport" --output-on-failure --parallel 2
     ;;
   pkg_config)

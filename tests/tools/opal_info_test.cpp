@@ -140,6 +140,16 @@ TEST(OpalInfo, AnUnknownNameIsAWarningAndAnErrorWhenStrict) {
   EXPECT_EQ(opal_info("2>&1", "OPAL_AM_SPINN=2 OPAL_STRICT=1").status, 1);
 }
 
+TEST(OpalInfo, ATransportThatOpalDoesNotHaveIsAnErrorThatNamesItsHeir) {
+  const Outcome removed = opal_info("--set am_transports=self,openib 2>&1 >/dev/null");
+  EXPECT_EQ(removed.status, 1);
+  EXPECT_THAT(removed.output, HasSubstr("opal-info: error: am_transports: openib is not part of OPAL; its hardware "
+                                        "(InfiniBand, RoCE, iWARP) is reached by verbs\n"));
+  const Outcome unknown = opal_info("2>&1 >/dev/null", "OPAL_AM_TRANSPORTS=tpc");
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_THAT(unknown.output, HasSubstr("no transport is called \"tpc\"; there are: "));
+}
+
 TEST(OpalInfo, RefusesWhatItDoesNotUnderstandAndSaysWhatThereIs) {
   const Outcome group = opal_info("--group nonsense 2>&1");
   EXPECT_EQ(group.status, 2);

@@ -73,5 +73,44 @@ TEST(Topology, HostsWithMoreThan1024ProcessorsAreKnownWhole) {
   EXPECT_EQ(packages[1].back(), 4095U);
 }
 
+/// Two packages of two L3 caches with two cores each.
+Topology with_packages() {
+  ::setenv("HWLOC_SYNTHETIC", "package:2 l3:2 core:2 pu:1", 1);
+  auto opened = Topology::open();
+  ::unsetenv("HWLOC_SYNTHETIC");
+  return std::move(opened).value();
+}
+
+TEST(Topology, SetsAreTheNearerTheSmallerThePartThatContainsBoth) {
+  const Topology topology = with_packages();
+  const std::size_t core = topology.nearness({0}, {0});
+  const std::size_t cache = topology.nearness({0}, {1});
+  const std::size_t package = topology.nearness({0}, {2, 3});
+  EXPECT_GT(core, cache);
+  EXPECT_GT(cache, package);
+  EXPECT_GT(package, 0U);
+  EXPECT_EQ(topology.nearness({0}, {4}), 0U);
+  EXPECT_EQ(topology.nearness({2, 3}, {0}), package);
+  EXPECT_EQ(topology.nearness(topology.usable_cpus(), {0}), 0U) << "a process that may run anywhere";
+}
+
+TEST(Topology, ProcessorsThatThisProcessDoesNotKnowAreFar) {
+  const Topology topology = with_packages();
+  EXPECT_EQ(topology.nearness({0}, {8, 9}), 0U);
+  EXPECT_EQ(topology.nearness({0}, {}), 0U);
+  EXPECT_EQ(topology.nearness({0}, {1, 9}), topology.nearness({0}, {1})) << "the known ones count";
+}
+
+TEST(Topology, UsableCpusAreThoseOfAllCores) {
+  EXPECT_EQ(with_packages().usable_cpus(), (Cpus{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Topology, ReadsProcessorsFromAFileOfTheKernel) {
+  const auto cpus = read_cpus("/sys/devices/system/cpu/cpu0/topology/thread_siblings");
+  ASSERT_TRUE(cpus);
+  EXPECT_EQ(cpus->front(), 0U);
+  EXPECT_EQ(read_cpus("/nonexistent/local_cpus").error().code, Errc::os);
+}
+
 }  // namespace
 }  // namespace opal::topology

@@ -22,7 +22,7 @@ constexpr std::size_t kWords = 100'000;
 
 struct Process final : opal::am::Observer {
   bool open() {
-    registry.add(example::unix_component());
+    registry.add(example::kUnixComponent);
     opal::config::Store store = opal::config::Store::from_environment();
     store.set("am_transports", "unix");
     auto opened = opal::am::Context::open(store, {.observer = this, .registry = &registry});

@@ -9,7 +9,7 @@ namespace opal::test {
 const btl::Registry& all_transports() {
   static const btl::Registry registry = [] {
     btl::Registry own;
-    own.add(example::unix_component());
+    own.add(example::kUnixComponent);
     return own;
   }();
   return registry;

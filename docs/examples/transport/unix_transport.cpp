@@ -23,6 +23,18 @@ using namespace opal;  // NOLINT(google-build-using-namespace): the names of one
 constexpr std::size_t kMaxSend = 32 << 10;  // the kernel keeps a packet in one piece
 constexpr std::size_t kMostWaiting = 256;   // connections without an endpoint
 
+struct Config {
+  ByteSize send_buffer = 256_KiB;
+};
+constexpr config::Var<Config> kVars[] = {
+    {"send_buffer",
+     &Config::send_buffer,
+     config::Level::tuner,
+     "Bytes that the kernel keeps of what a connection has sent, if net.core.wmem_max allows it.",
+     {.min = 2 * kMaxSend, .max = 64_MiB}},
+};
+constexpr config::Group<Config> kGroup{"btl_unix", "AF_UNIX transport", kVars};
+
 class Endpoint final : public btl::Endpoint {
  public:
   Endpoint(btl::Module& module, const PeerId& peer, Fd socket) : btl::Endpoint(module, peer), fd(std::move(socket)) {}
@@ -42,8 +54,9 @@ struct Incoming {
 
 class Module final : public btl::ConnectedTransport<Endpoint> {
  public:
-  static Result<btl::Modules> open(const btl::Host& host, const config::Store& /*store*/) {
-    std::unique_ptr<Module> module{new Module{host}};
+  static Result<btl::Modules> open(const btl::Host& host, const config::Store& store) {
+    OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+    std::unique_ptr<Module> module{new Module{host, config}};
     const SocketName name{module->address_.name};
     module->epoll_ = Fd{::epoll_create1(EPOLL_CLOEXEC)};
     module->listener_ = new_socket();
@@ -74,6 +87,7 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
     }
     const SocketName name{to.name};
     Fd fd = new_socket();
+    set_buffer(fd);
     if (!fd || ::connect(fd.get(), name.get(), name.kSize) != 0) {
       return Error{Errc::unreachable, errno, "connect(unix)"};
     }
@@ -104,15 +118,21 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
   [[nodiscard]] int wait_fd() const noexcept override { return epoll_.get(); }
 
  private:
-  explicit Module(const btl::Host& host)
+  Module(const btl::Host& host, const Config& config)
       : ConnectedTransport(host, {.transport = "unix",
                                   .max_send = kMaxSend,
                                   .eager = 8 << 10,
                                   .latency_ns = 5000,
                                   .bandwidth_Bps = 2'000'000'000}),
+        config_(config),
         address_{kMagic, host.id, fresh_nonce()} {}
 
   static Fd new_socket() { return Fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)}; }
+
+  void set_buffer(const Fd& fd) noexcept {
+    const int size = static_cast<int>(config_.send_buffer.bytes);
+    (void)::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);  // the kernel may give less
+  }
 
   static bool send_packet(const Fd& fd, ByteSpan first, ByteSpan second, ByteSpan third) noexcept {
     const auto part = [](ByteSpan bytes) { return iovec{const_cast<std::byte*>(bytes.data()), bytes.size()}; };
@@ -181,6 +201,7 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
     while (incoming_.size() < kMostWaiting) {
       Fd fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
       if (!fd) break;
+      set_buffer(fd);
       watch(EPOLL_CTL_ADD, fd, EPOLLIN, nullptr);
       incoming_.push_back({std::move(fd), {}});
     }
@@ -244,18 +265,19 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
   Fd epoll_;
   Fd listener_;
   std::vector<Incoming> incoming_;
+  const Config config_;
   const Address address_;
   const Secret key_ = key_of(host().secret, address_.name);
   alignas(8) std::array<std::byte, sizeof(Frame) + kMaxSend> buffer_;  // one received packet
 };
 
-constexpr btl::Component kComponent{.name = "unix",
-                                    .summary = "Messages between processes of one host through AF_UNIX sockets",
-                                    .exclusivity = 90,
-                                    .open = &Module::open};
-
 }  // namespace
 
-const btl::Component& unix_component() noexcept { return kComponent; }
+constinit const btl::Component kUnixComponent{
+    .name = "unix",
+    .summary = "Messages between processes of one host through AF_UNIX sockets",
+    .exclusivity = 90,
+    .vars = &kGroup,
+    .open = &Module::open};
 
 }  // namespace example

@@ -7,7 +7,7 @@
 
 namespace example {
 
-/// For opal::btl::Registry::add().
-const opal::btl::Component& unix_component() noexcept;
+/// For opal::btl::Registry::add() and for the record of a loadable component (component.cpp).
+extern const opal::btl::Component kUnixComponent;
 
 }  // namespace example

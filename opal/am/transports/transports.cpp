@@ -6,9 +6,19 @@
 
 #include <algorithm>
 
+#include "opal/am/transports/removed.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::am {
+
+std::string why_unknown(std::string_view name, const btl::Registry& registry) {
+  for (const Removed& removed : kRemoved) {
+    if (removed.name == name) return fmt::format("{} is not part of OPAL; {}", name, removed.instead);
+  }
+  std::vector<std::string_view> known;
+  for (const btl::Component* component : registry.components()) known.push_back(component->name);
+  return fmt::format("no transport is called \"{}\"; there are: {}", name, fmt::join(known, ", "));
+}
 
 Result<TransportFilter> TransportFilter::parse(std::string_view list, const btl::Registry& registry) {
   TransportFilter filter;
@@ -18,10 +28,7 @@ Result<TransportFilter> TransportFilter::parse(std::string_view list, const btl:
     const std::string_view name = list.substr(0, list.find(','));
     list.remove_prefix(std::min(list.size(), name.size() + 1));
     if (registry.find(name) == nullptr) {
-      std::vector<std::string_view> known;
-      for (const btl::Component* component : registry.components()) known.push_back(component->name);
-      log::error("am", "am_transports names \"{}\"; there are: {}", name, fmt::join(known, ", "));
-      return Error{Errc::invalid_argument, 0, "am_transports: unknown transport"};
+      return Error{Errc::invalid_argument, 0, kept_for_ever("am_transports: " + why_unknown(name, registry))};
     }
     filter.names_.emplace_back(name);
   }

@@ -13,10 +13,14 @@
 
 namespace opal::am {
 
+/// Why the registry has no transport `name`: for one of Open MPI what to use instead (removed.hpp), else the known
+/// names.
+OPAL_EXPORT std::string why_unknown(std::string_view name, const btl::Registry& registry);
+
 /// The transports that a list like "self,tcp" allows, or all but those of a list like "^tcp".
 class OPAL_EXPORT TransportFilter {
  public:
-  /// Errors: invalid_argument (a name the registry does not have; logged with the known ones).
+  /// Errors: invalid_argument for a name that the registry does not have; `where` is why_unknown().
   static Result<TransportFilter> parse(std::string_view list, const btl::Registry& registry);
   [[nodiscard]] bool allows(const btl::Component& component) const;
 

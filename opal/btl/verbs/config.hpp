@@ -51,8 +51,8 @@ struct Config {
 inline constexpr config::Var<Config> kVars[] = {
     {"devices", &Config::devices, config::Level::user,
      "Devices that may be used, by name (\"mlx5_0\"), separated by commas, the best first; of those that have an "
-     "address "
-     "the first btl_verbs_rails are taken.  Empty: all, in the order of their network interfaces."},
+     "address the first btl_verbs_rails are taken.  Empty: all, in the order of their network interfaces, but of those "
+     "in one IP network the nearest to the processors of this process first."},
     {"rails",
      &Config::rails,
      config::Level::user,

@@ -46,6 +46,7 @@ std::string to_json(const Report& report, const Filter& filter) {
                 {"assertions", report.build.assertions}}},
               {"gpu", {{"usable", report.gpu.loaded}}},
               {"transports", json::array()},
+              {"refused_components", json::array()},
               {"groups", json::array()},
               {"problems", json::array()}};
   if (report.gpu.loaded) {
@@ -59,7 +60,11 @@ std::string to_json(const Report& report, const Filter& filter) {
                {"exclusivity", transport.exclusivity},
                {"usable", transport.refused.empty()}};
     if (!transport.refused.empty()) entry["why"] = transport.refused;
+    if (!transport.file.empty()) entry["file"] = transport.file;
     object["transports"].push_back(std::move(entry));
+  }
+  for (const am::ComponentFile& file : report.refused_files) {
+    object["refused_components"].push_back({{"file", file.path}, {"why", file.refusal}});
   }
   for (const Group& group : report.groups) {
     if (!filter.shows(group)) continue;

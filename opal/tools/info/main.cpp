@@ -85,8 +85,8 @@ int run(const Options& options) {
     store.set(assignment->first, assignment->second);
   }
 
-  const btl::Registry registry = btl::Registry::with_builtins();
-  std::vector<const config::GroupInfo*> groups = am::config_groups(registry);
+  const am::Components components = am::find_components(store);
+  std::vector<const config::GroupInfo*> groups = am::config_groups(components.registry);
   for (const config::GroupInfo* group : upper_groups()) groups.push_back(group);
   for (const std::string& wanted : options.groups) {
     if (std::any_of(groups.begin(), groups.end(), [&](const auto* group) { return group->name() == wanted; })) continue;
@@ -96,7 +96,7 @@ int run(const Options& options) {
     return 2;
   }
 
-  const Report report = collect(registry, groups, store);
+  const Report report = collect(components, groups, store);
   for (const std::string& wanted : options.names) {
     const auto has = [&](const Group& group) {
       return std::any_of(group.variables.begin(), group.variables.end(),

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "opal/btl/registry.hpp"
+#include "opal/am/components.hpp"
 #include "opal/core/build_info.hpp"
 #include "opal/core/config/store.hpp"
 #include "opal/gpu/gpu.hpp"
@@ -17,6 +17,7 @@ struct Transport {
   std::string summary;
   std::uint32_t exclusivity;  ///< btl::Component::exclusivity: higher is preferred
   std::string refused;        ///< why it is not usable on this host; empty if it is usable
+  std::string file;           ///< the shared object that contains it; empty: it is built into libopal
 };
 
 struct Group {
@@ -29,6 +30,7 @@ struct Report {
   BuildInfo build;
   gpu::Status gpu;
   std::vector<Transport> transports;
+  std::vector<am::ComponentFile> refused_files;  ///< of am_component_path
   std::vector<Group> groups;
   std::vector<config::Problem> problems;
 };
@@ -37,9 +39,9 @@ struct Report {
 /// libopal: it loads them, never unloads them, and calls their function config::kListGroupsSymbol.
 std::vector<const config::GroupInfo*> upper_groups();
 
-/// Tests whether each transport of `registry` is usable, starts the GPU driver, and lists the variables of `groups`
-/// with their values in `store`.
-Report collect(const btl::Registry& registry, std::span<const config::GroupInfo* const> groups,
+/// Tests whether each transport is usable, starts the GPU driver, and lists the variables of `groups` with their values
+/// in `store`.
+Report collect(const am::Components& components, std::span<const config::GroupInfo* const> groups,
                const config::Store& store);
 
 /// Selects groups and variables of a report.

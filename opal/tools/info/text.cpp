@@ -49,11 +49,14 @@ std::string overview_text(const Report& report) {
 
   std::vector<Row> rows;
   for (const Transport& transport : report.transports) {
-    rows.push_back(
-        {transport.name, transport.refused.empty() ? "usable" : "refused",
-         transport.refused.empty() ? transport.summary : fmt::format("{}: {}", transport.summary, transport.refused)});
+    std::string summary = transport.summary;
+    if (!transport.file.empty()) summary += fmt::format(" [{}]", transport.file);
+    if (!transport.refused.empty()) summary += ": " + transport.refused;
+    rows.push_back({transport.name, transport.refused.empty() ? "usable" : "refused", std::move(summary)});
   }
   text += aligned(rows, "  ");
+  if (!report.refused_files.empty()) text += "\nRefused of am_component_path\n";
+  for (const am::ComponentFile& file : report.refused_files) text += fmt::format("  {}: {}\n", file.path, file.refusal);
   return text + (report.gpu.loaded
                      ? fmt::format("\nGPU memory: recognised, driver for CUDA {}.{}\n",
                                    report.gpu.driver_version / 1000, report.gpu.driver_version % 1000 / 10)

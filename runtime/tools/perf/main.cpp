@@ -11,6 +11,8 @@
 #include <fstream>
 #include <map>
 
+#include "opal/am/components.hpp"
+#include "opal/am/transports/transports.hpp"
 #include "opal/core/build_info.hpp"
 #include "runtime/tools/perf/report/report.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
@@ -100,11 +102,9 @@ class Program {
   [[nodiscard]] std::string problem() const {
     const auto sizes = parse_sizes(options_.sizes, 1, 2);
     if (!sizes) return fmt::format("{}, not {}", sizes.error().where, options_.sizes);
-    const btl::Registry registry = btl::Registry::with_builtins();
+    const btl::Registry registry = am::find_components(config::Store::from_environment()).registry;
     if (!options_.transport.empty() && registry.find(options_.transport) == nullptr) {
-      std::string names;
-      for (const btl::Component* component : registry.components()) names += fmt::format(" {}", component->name);
-      return fmt::format("--btl: no transport is called {}; there are:{}", options_.transport, names);
+      return "--btl: " + am::why_unknown(options_.transport, registry);
     }
     if (options_.plot_file.empty()) return {};
     if (sizes->size() < 2 || std::find(std::begin(kNoLine), std::end(kNoLine), options_.test) != std::end(kNoLine)) {

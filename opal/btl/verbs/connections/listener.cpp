@@ -14,7 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "opal/btl/verbs/connections/device_order.hpp"
 #include "opal/core/log.hpp"
+#include "opal/topology/topology.hpp"
 
 namespace opal::btl::verbs {
 namespace {
@@ -46,6 +48,18 @@ bool is_reachable(const ifaddrs& interface) noexcept {
   return !IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr);
 }
 
+/// Measures how near each device is to the processors of this process.  Without a topology all are equal.
+void measure(std::vector<Candidate>& candidates) {
+  const auto topology = topology::Topology::open();
+  if (!topology)
+    return log::info("btl.verbs", "devices keep the order of their interfaces: {}", to_string(topology.error()));
+  const topology::Cpus own = topology->usable_cpus();
+  for (Candidate& candidate : candidates) {
+    const auto local = topology::read_cpus(fmt::format("/sys/class/infiniband/{}/device/local_cpus", candidate.device));
+    if (local) candidate.nearness = topology->nearness(own, *local);
+  }
+}
+
 }  // namespace
 
 Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
@@ -59,12 +73,8 @@ Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return Error{Errc::os, errno, "getifaddrs"};
   const std::unique_ptr<ifaddrs, Destroyer<&::freeifaddrs>> owner{list};
-  struct Candidate {
-    CmId id;  // bound to the address
-    std::string device;
-    std::size_t index;  // in `devices`
-  };
   std::vector<Candidate> candidates;  // one per device: its first address, in the order of getifaddrs()
+  std::vector<CmId> ids;              // bound to these addresses
   std::string seen;                   // each address and its device, for the log
   for (const ifaddrs* interface = list; interface != nullptr; interface = interface->ifa_next) {
     if (!is_reachable(*interface)) continue;
@@ -81,17 +91,19 @@ Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
     const std::size_t index = bound ? index_in(devices, name) : kNotListed;
     const bool known = std::any_of(candidates.begin(), candidates.end(),
                                    [&](const Candidate& candidate) { return candidate.device == name; });
-    if (index != kNotListed && !known) candidates.push_back({std::move(id), name, index});
+    if (index == kNotListed || known) continue;
+    candidates.push_back({name, network_of(*interface->ifa_addr, interface->ifa_netmask), index});
+    ids.push_back(std::move(id));
   }
-  // Rails use the devices in this order.
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.index < b.index; });
-  if (rail < candidates.size()) {
-    Candidate& chosen = candidates[rail];
-    if (rdma_listen(chosen.id.get(), kBacklog) != 0) return device_error(errno, "rdma_listen");
-    OPAL_TRY_ASSIGN(listener.socket, SocketAddress::from(*rdma_get_local_addr(chosen.id.get())));
-    listener.device = std::move(chosen.device);
-    listener.id = std::move(chosen.id);
+  if (has_choice(candidates)) measure(candidates);
+  const std::vector<std::size_t> order = order_of(candidates);
+  if (rail < order.size()) {
+    CmId& id = ids[order[rail]];
+    if (rdma_listen(id.get(), kBacklog) != 0) return device_error(errno, "rdma_listen");
+    OPAL_TRY_ASSIGN(listener.socket, SocketAddress::from(*rdma_get_local_addr(id.get())));
+    listener.device = candidates[order[rail]].device;
+    listener.id = std::move(id);
+    log::info("btl.verbs", "rail {}: {}, of the devices {}", rail, listener.device, explanation_of(candidates, order));
     return listener;
   }
   log::info("btl.verbs", "rail {}: only {} RDMA devices that have an address and may be used; addresses: {}", rail,

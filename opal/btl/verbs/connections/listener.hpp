@@ -20,7 +20,7 @@ struct Listener {
   SocketAddress socket{};
 
   /// Listens at an address, link-local ones left out, of device number `rail` (from 0) among the devices with an
-  /// address.  `devices`: allowed names, comma-separated, in this order; empty: all, in the order of the interfaces.
+  /// address.  `devices`: allowed names, comma-separated, in this order; empty: all, as order_of() says.
   /// Errors: unreachable (not so many devices; the log has what there is), not_supported (no RDMA connection manager),
   /// os.
   static Result<Listener> open(const std::string& devices, std::size_t rail);
