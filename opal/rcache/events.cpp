@@ -26,7 +26,7 @@ void Cache::Lock::unlock() noexcept {
     // The cast is valid, because no Cache object is const; only const member functions see it as const.
     auto& cache = const_cast<Cache&>(cache_);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     if (cache.backlog_.any()) [[unlikely]]
-      cache.backlog_.take([&](memory::Range gone) { (void)cache.invalidate_locked(gone); });
+      cache.apply_backlog_locked();
     held_.unlock();
     std::atomic_signal_fence(std::memory_order_seq_cst);
     locked_by_this_thread = outer_;
@@ -37,6 +37,11 @@ void Cache::Lock::unlock() noexcept {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     held_.lock();
   }
+}
+
+void Cache::apply_backlog_locked() noexcept {
+  const bool some_lost = backlog_.take([&](memory::Range gone) { (void)invalidate_locked(gone); });
+  if (some_lost) (void)invalidate_locked({0, std::numeric_limits<std::uintptr_t>::max()});
 }
 
 std::size_t Cache::invalidate(const void* address, std::size_t length) noexcept {
