@@ -35,6 +35,7 @@
 #include "opal/core/result.hpp"
 #include "opal/memory/range.hpp"
 
+#include "opal/rcache/statistics.hpp"
 namespace opal::rcache {
 class Cache;
 }
@@ -199,6 +200,14 @@ class OPAL_EXPORT Module {
   virtual std::size_t progress(std::size_t budget) noexcept = 0;
 
   /// Polls messages of `from` alone for a short time and runs up to `budget` handlers.  Returns the number of messages.
+  // --- Memory of peers that a module keeps mapped, as smcuda does with GPU memory ------------------------------------
+
+  /// Unmaps all memory of peers; a later operation maps it again.  checkpoint() calls it: an image cannot hold such
+  /// mappings.  Errors: busy (copies from or to it are in flight; detail: their number).  Default: there is none.
+  virtual Result<void> release_remote_memory() noexcept { return {}; }
+  /// The statistics of the caches of mappings, summed over all peers.
+  [[nodiscard]] virtual rcache::Statistics remote_memory_statistics() const noexcept { return {}; }
+
   /// It finds a message of `from` sooner than progress().  It polls no other source, so the caller calls progress()
   /// after a 0 and from time to time.  Inside a handler or completion: as progress().  Default: does nothing.
   virtual std::size_t progress_from(Endpoint& /*from*/, std::size_t /*budget*/) noexcept { return 0; }

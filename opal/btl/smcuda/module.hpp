@@ -12,7 +12,6 @@
 #include <memory>
 #include <unordered_map>
 
-#include "opal/btl/remote_memory.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/smcuda/config.hpp"
 #include "opal/btl/smcuda/exports.hpp"
@@ -30,7 +29,7 @@ struct Settings {
   rcache::Config cache;
 };
 
-class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
+class OPAL_EXPORT Module final : public sm::Module {
  public:
   /// Errors: those of sm::Module::open().
   static Result<std::unique_ptr<Module>> open(const Host& host, const Settings& settings);
@@ -50,9 +49,10 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
 
   bool arm() noexcept override;
 
+  Result<void> release_remote_memory() noexcept override;
+
   /// For tests and tools.
   [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
-  Result<void> release_remote_memory() noexcept override;
   [[nodiscard]] rcache::Statistics remote_memory_statistics() const noexcept override;
   /// Copies in flight.
   [[nodiscard]] std::size_t copying() const noexcept { return operations().active(this); }
