@@ -12,12 +12,13 @@
 // Threads: externally synchronised: one caller at a time, progress() included.  am::Context adds the locks.
 // Exceptions: send_beside(), and invalidate_memory() and invalidate_memory_part().
 //
-// Cost of the data path (send*, put, get, atomic, progress): no allocation, lock, throw or formatting.  System calls
+// Cost of the data path (send*, transfer, atomic, progress): no allocation, lock, throw or formatting.  System calls
 // only where the transport needs one per message (tcp) or per copy (cma).
 //
 // A new transport derives from ConnectedTransport (shared/connected_transport.hpp), which implements all but messages
 // and connections.  CONTRIBUTING.md lists its obligations, with the tests.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -34,8 +35,8 @@
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/memory/range.hpp"
-
 #include "opal/rcache/statistics.hpp"
+
 namespace opal::rcache {
 class Cache;
 }
@@ -58,6 +59,9 @@ struct Attributes {
   std::uint64_t latency_ns = 0;   ///< estimate of one short message, one way
   std::uint64_t bandwidth_Bps = 0;  ///< estimate, bytes per second
 };
+
+/// The kinds of one-sided operations; none: no operation.
+enum class OperationKind : std::uint8_t { none, put, get, atomic };
 
 class OPAL_EXPORT Module {
  public:
@@ -159,10 +163,20 @@ class OPAL_EXPORT Module {
   /// The pipelined transfers of a module with own_handles; null for others.
   [[nodiscard]] virtual PipelinedTransfers* transfers() noexcept { return nullptr; }
 
-  virtual Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept = 0;
-  virtual Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept = 0;
+  Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+    auto* const bytes = static_cast<std::byte*>(const_cast<void*>(source));  // transfer() only reads it
+    return transfer(OperationKind::put, to, bytes, local, remote_address, remote, size, completion);
+  }
+  Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+    return transfer(OperationKind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote, size,
+                    completion);
+  }
+  /// A put or a get.  `here` is the source of a put, which is only read, or the destination of a get.
+  virtual Post transfer(OperationKind kind, Endpoint& to, std::byte* here, const MemoryHandle* local,
+                        std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                        Completion& completion) noexcept = 0;
   virtual Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept = 0;
 
   /// Completes when every put and atomic posted before on `to` (null: on any endpoint) is visible at its target.  Never
@@ -186,6 +200,14 @@ class OPAL_EXPORT Module {
   /// Ends the checkpoint, whether checkpoint() succeeded or not.
   virtual void resume() noexcept = 0;
 
+  // --- Memory of peers that a module keeps mapped, as smcuda does with GPU memory ------------------------------------
+
+  /// Unmaps all memory of peers; a later operation maps it again.  checkpoint() calls it: an image cannot hold such
+  /// mappings.  Errors: busy (copies from or to it are in flight; detail: their number).  Default: there is none.
+  virtual Result<void> release_remote_memory() noexcept { return {}; }
+  /// The statistics of the caches of mappings, summed over all peers.
+  [[nodiscard]] virtual rcache::Statistics remote_memory_statistics() const noexcept { return {}; }
+
   // --- Batches ------------------------------------------------------------------------------------------------------
 
   /// Until the matching end_batch() the module may hold back short messages, to give several to the network with one
@@ -200,14 +222,6 @@ class OPAL_EXPORT Module {
   virtual std::size_t progress(std::size_t budget) noexcept = 0;
 
   /// Polls messages of `from` alone for a short time and runs up to `budget` handlers.  Returns the number of messages.
-  // --- Memory of peers that a module keeps mapped, as smcuda does with GPU memory ------------------------------------
-
-  /// Unmaps all memory of peers; a later operation maps it again.  checkpoint() calls it: an image cannot hold such
-  /// mappings.  Errors: busy (copies from or to it are in flight; detail: their number).  Default: there is none.
-  virtual Result<void> release_remote_memory() noexcept { return {}; }
-  /// The statistics of the caches of mappings, summed over all peers.
-  [[nodiscard]] virtual rcache::Statistics remote_memory_statistics() const noexcept { return {}; }
-
   /// It finds a message of `from` sooner than progress().  It polls no other source, so the caller calls progress()
   /// after a 0 and from time to time.  Inside a handler or completion: as progress().  Default: does nothing.
   virtual std::size_t progress_from(Endpoint& /*from*/, std::size_t /*budget*/) noexcept { return 0; }

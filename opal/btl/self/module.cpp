@@ -98,21 +98,16 @@ bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint
   return checked.has_value();
 }
 
-Post Module::put(btl::Endpoint& /*to*/, const void* source, const MemoryHandle* /*local*/, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  if (!check(completion, remote, remote_address, size, Rights::remote_write)) return Post::failed;
-  if (const auto copied = gpu::copy(at(remote_address), source, size); !copied)
-    return refuse(completion, copied.error());
-  return Post::done;
-}
-
-Post Module::get(btl::Endpoint& /*to*/, void* destination, const MemoryHandle* /*local*/, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  if (!check(completion, remote, remote_address, size, Rights::remote_read)) return Post::failed;
-  if (const auto copied = gpu::copy(destination, at(remote_address), size); !copied) {
-    return refuse(completion, copied.error());
+Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& /*to*/, std::byte* here, const MemoryHandle* /*local*/,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
+  const bool put = kind == RdmaOperation::Kind::put;
+  if (!check(completion, remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read)) {
+    return Post::failed;
   }
-  return Post::done;
+  std::byte* const there = at(remote_address);
+  const auto copied = put ? gpu::copy(there, here, size) : gpu::copy(here, there, size);
+  return copied ? Post::done : refuse(completion, copied.error());
 }
 
 Post Module::atomic(btl::Endpoint& /*to*/, const AtomicRequest& request, Completion& completion) noexcept {

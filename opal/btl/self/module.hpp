@@ -35,10 +35,9 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
 
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 

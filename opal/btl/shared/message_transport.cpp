@@ -71,23 +71,10 @@ void MessageTransport::invalidate_memory_part(const MemoryHandle& handle, memory
   if (!attributes().own_handles) host().registrations.invalidate_part(handle, gone);
 }
 
-Post MessageTransport::put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  auto* const bytes = static_cast<std::byte*>(const_cast<void*>(source));  // transfer() only reads the source of a put
-  return transfer(RdmaOperation::Kind::put, to, bytes, local, remote_address, remote, size, completion);
-}
-
-Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(RdmaOperation::Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote,
-                  size, completion);
-}
-
-Post MessageTransport::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local,
-                                const MemoryHandle* /*local_handle*/, std::uint64_t remote_address,
-                                const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return kind == RdmaOperation::Kind::put ? emulation_->put(to, local, remote_address, remote, size, completion)
-                                          : emulation_->get(to, local, remote_address, remote, size, completion);
+Post MessageTransport::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, const MemoryHandle* /*local*/,
+                                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                                Completion& completion) noexcept {
+  return emulation_->transfer(kind, to, here, remote_address, remote, size, completion);
 }
 
 Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {

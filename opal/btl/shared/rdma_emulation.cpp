@@ -140,37 +140,28 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
   return false;
 }
 
-Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
-                        std::uint64_t size, Completion& completion) noexcept {
+Post RdmaEmulation::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                             const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (auto checked = check_here(remote, remote_address, size, Rights::remote_write); !checked) {
+  const bool put = kind == RdmaOperation::Kind::put;
+  if (auto checked = check_here(remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
+      !checked) {
     return refuse(completion, checked.error());
   }
-  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion, state_.get());
+  RdmaOperation* operation = state_->operations.begin(kind, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
   completion.error = {};
-  operation->local = static_cast<std::byte*>(const_cast<void*>(source));  // only read
-  operation->base = remote_address;
+  operation->local = here;
   operation->total = size;
-  operation->handle = remote;
-  if (!state_->send_put_pieces(*operation)) {
-    state_->sending.push_back(operation);
-    busy_ = true;
+  if (put) {
+    operation->base = remote_address;
+    operation->handle = remote;
+    if (!state_->send_put_pieces(*operation)) {
+      state_->sending.push_back(operation);
+      busy_ = true;
+    }
+    return Post::queued;
   }
-  return Post::queued;
-}
-
-Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
-                        std::uint64_t size, Completion& completion) noexcept {
-  if (to.dead()) return refuse(completion, to.error());
-  if (auto checked = check_here(remote, remote_address, size, Rights::remote_read); !checked) {
-    return refuse(completion, checked.error());
-  }
-  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion, state_.get());
-  if (operation == nullptr) return Post::again;
-  completion.error = {};
-  operation->local = static_cast<std::byte*>(destination);
-  operation->total = size;
   const wire::GetRequest request{state_->operations.name_of(*operation), remote_address, size, remote.bytes().size()};
   const Post post = state_->module.send_inline(to, wire::kGetRequest, bytes_of(request), remote.bytes());
   if (post == Post::done) return Post::queued;

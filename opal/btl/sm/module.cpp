@@ -172,34 +172,21 @@ void Module::free(Fragment& fragment) noexcept { Sender::free(fragment); }
 
 // ---- One-sided: resolves the target once, then tries a helped transfer, single copy, and messages, in this order.
 
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
   if (peer.dead()) return refuse(completion, peer.error());
-  auto* const from = static_cast<std::byte*>(const_cast<void*>(source));  // only read
-  const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_write);
+  const bool put = kind == RdmaOperation::Kind::put;
+  const auto target =
+      peer.memory().resolve(remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
   if (!target) return refuse(completion, target.error());
-  if (initiator_.start(RdmaOperation::Kind::put, peer, from, *target, completion)) return Post::queued;
-  const CopyOutcome outcome = peer.memory().move(*target, from, true);
+  if (initiator_.start(kind, peer, here, *target, completion)) return Post::queued;
+  const CopyOutcome outcome = peer.memory().move(*target, here, put);
   if (outcome.ok()) return Post::done;
   if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
-  return MessageTransport::put(to, from + outcome.copied, local, remote_address + outcome.copied, remote,
-                               size - outcome.copied, completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  auto& peer = static_cast<Endpoint&>(to);
-  if (peer.dead()) return refuse(completion, peer.error());
-  auto* const into = static_cast<std::byte*>(destination);
-  const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_read);
-  if (!target) return refuse(completion, target.error());
-  if (initiator_.start(RdmaOperation::Kind::get, peer, into, *target, completion)) return Post::queued;
-  const CopyOutcome outcome = peer.memory().move(*target, into, false);
-  if (outcome.ok()) return Post::done;
-  if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
-  return MessageTransport::get(to, into + outcome.copied, local, remote_address + outcome.copied, remote,
-                               size - outcome.copied, completion);
+  return MessageTransport::transfer(kind, to, here + outcome.copied, local, remote_address + outcome.copied, remote,
+                                    size - outcome.copied, completion);
 }
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {

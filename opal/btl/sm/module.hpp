@@ -44,10 +44,9 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   Post send(Fragment& fragment, Tag tag) noexcept final;
   void free(Fragment& fragment) noexcept final;
 
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept final;

@@ -41,19 +41,18 @@ class OPAL_EXPORT Module final : public sm::Module {
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
 
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
 
   bool arm() noexcept override;
 
   Result<void> release_remote_memory() noexcept override;
+  [[nodiscard]] rcache::Statistics remote_memory_statistics() const noexcept override;
 
   /// For tests and tools.
   [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
-  [[nodiscard]] rcache::Statistics remote_memory_statistics() const noexcept override;
   /// Copies in flight.
   [[nodiscard]] std::size_t copying() const noexcept { return operations().active(this); }
 

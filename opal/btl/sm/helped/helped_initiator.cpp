@@ -174,9 +174,10 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   if (state.by_messages.in_flight) return false;
   if (state.left_over.count != 0 && state.error.code == Errc{} && !refused) {
     const std::uint64_t offset = offset_of(state.left_over.first);
-    const Post post = emulation_.put(peer, transfer.here() + offset, transfer.there.address + offset,
-                                     *MemoryHandle::from_bytes(bytes_of(transfer.there.region)),
-                                     bytes_of_units(state.left_over, transfer.there.size), state.by_messages);
+    const Post post =
+        emulation_.transfer(RdmaOperation::Kind::put, peer, transfer.here() + offset, transfer.there.address + offset,
+                            *MemoryHandle::from_bytes(bytes_of(transfer.there.region)),
+                            bytes_of_units(state.left_over, transfer.there.size), state.by_messages);
     if (post == Post::again) return false;
     state.left_over = {};
     state.by_messages.in_flight = post == Post::queued;
