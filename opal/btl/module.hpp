@@ -27,8 +27,8 @@
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/endpoint.hpp"
 #include "opal/btl/fragment.hpp"
-#include "opal/btl/host.hpp"
 #include "opal/btl/memory_handle.hpp"
+#include "opal/btl/module_parameters.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/bytes.hpp"
@@ -70,7 +70,7 @@ class OPAL_EXPORT Module {
   Module& operator=(const Module&) = delete;
 
   [[nodiscard]] const Attributes& attributes() const noexcept { return attributes_; }
-  [[nodiscard]] const Host& host() const noexcept { return host_; }
+  [[nodiscard]] const ModuleParameters& parameters() const noexcept { return parameters_; }
 
   // --- Peers (control path) ---------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class OPAL_EXPORT Module {
 
   // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
   // Called by the module's owner: a Context, or a program without one.  Connections do not survive the restore of an
-  // image: the owner then opens new modules with the same Host.
+  // image: the owner then opens new modules with the same ModuleParameters.
 
   /// Begins a checkpoint.  The owner posts nothing on this module until resume().
   /// Requires: the owners of all connected modules call it with the same `round`, which is higher than any before.
@@ -233,7 +233,8 @@ class OPAL_EXPORT Module {
   virtual bool arm() noexcept = 0;
 
  protected:
-  Module(const Host& host, const Attributes& attributes) noexcept : host_(host), attributes_(attributes) {}
+  Module(const ModuleParameters& parameters, const Attributes& attributes) noexcept
+      : parameters_(parameters), attributes_(attributes) {}
   /// True after leave_to_parent().
   [[nodiscard]] bool inherited() const noexcept { return inherited_; }
   /// The first of the list of all endpoints of this module, dead ones included; null: there is none.
@@ -247,7 +248,7 @@ class OPAL_EXPORT Module {
 
   friend class Endpoint;
   friend class RdmaEmulation;
-  Host host_;
+  ModuleParameters parameters_;
   Attributes attributes_;
   Endpoint* endpoints_ = nullptr;
   rcache::Cache* registrations_ = nullptr;

@@ -32,19 +32,19 @@ std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byt
 
 }  // namespace
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t ring) {
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, std::size_t ring) {
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(self)"};
-  return std::unique_ptr<Module>{new Module{host, ring, std::move(doorbell)}};
+  return std::unique_ptr<Module>{new Module{parameters, ring, std::move(doorbell)}};
 }
 
-Module::Module(const Host& host, std::size_t ring, Fd doorbell)
-    : ConnectedTransport(host, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {}
+Module::Module(const ModuleParameters& parameters, std::size_t ring, Fd doorbell)
+    : ConnectedTransport(parameters, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {}
 
 Module::~Module() { end_all(); }
 
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan /*address*/) {
-  if (peer != host().id) return Error{Errc::unreachable, 0, "self: reaches this process only"};
+  if (peer != parameters().id) return Error{Errc::unreachable, 0, "self: reaches this process only"};
   if (endpoint_ == nullptr) endpoint_ = &add(std::make_unique<Endpoint>(*this, peer));
   return endpoint_;
 }
@@ -93,7 +93,7 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
 
 bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                    Rights wanted) noexcept {
-  const Result<void> checked = host().registrations.check(handle, address, size, wanted);
+  const Result<void> checked = parameters().registrations.check(handle, address, size, wanted);
   completion.error = checked ? Error{} : checked.error();
   return checked.has_value();
 }
@@ -144,7 +144,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
       continue;
     }
     Delivery delivery{*endpoint_, record.tag, {ring_.data() + place + sizeof record, record.size}};
-    host().handlers.dispatch(delivery);
+    parameters().handlers.dispatch(delivery);
     head_ += sizeof record + align_up(record.size, 8);  // after the handler, which reads the bytes
     ++count;
   }

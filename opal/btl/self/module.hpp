@@ -28,7 +28,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   /// Default size of the ring in bytes: messages that wait for progress(), with a Record each.
   static constexpr std::size_t kRing = 1U << 20;
   /// `ring`: a power of two.  Errors: no_memory, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, std::size_t ring = kRing);
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, std::size_t ring = kRing);
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
@@ -53,7 +53,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   static constexpr std::uint16_t kMessage = 0;
   static constexpr std::uint16_t kSkip = 1;  // the rest of the ring, up to its end, is unused
 
-  Module(const Host& host, std::size_t ring, Fd doorbell);
+  Module(const ModuleParameters& parameters, std::size_t ring, Fd doorbell);
   std::size_t receive(std::size_t budget) noexcept override;
   bool arm_wake_up() noexcept override;
   bool leave(Endpoint& endpoint, const Error& why) noexcept override;

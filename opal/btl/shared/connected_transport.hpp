@@ -101,7 +101,7 @@ class ConnectedTransport : public MessageTransport {
   /// Adds the endpoint of a peer that connected to this side, and reports it.  Requires: vacant().
   E& accept(std::unique_ptr<E> endpoint) {
     E& added = add(std::move(endpoint));
-    host().observer.on_accepted(added);
+    parameters().observer.on_accepted(added);
     return added;
   }
   /// True when a connection of `peer` can be accepted: it has no living endpoint and none whose end is unreported.
@@ -162,7 +162,7 @@ class ConnectedTransport : public MessageTransport {
       const Error why = ended->error();
       const PeerId peer = ended->peer();
       end_operations(*ended, why);
-      host().observer.on_failed(*ended, why);
+      parameters().observer.on_failed(*ended, why);
       if (vacant(peer)) on_vacant(peer);
       ++count;
     }

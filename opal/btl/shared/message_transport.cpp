@@ -10,8 +10,8 @@
 
 namespace opal::btl {
 
-MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
-    : Module(host, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {}
+MessageTransport::MessageTransport(const ModuleParameters& parameters, const Attributes& attributes)
+    : Module(parameters, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {}
 
 MessageTransport::~MessageTransport() {
   while (idle_buffers_ != nullptr) ::operator delete(std::exchange(idle_buffers_, idle_buffers_->next));
@@ -56,19 +56,19 @@ Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan p
 }
 
 Result<MemoryHandle> MessageTransport::register_memory(void* base, std::uint64_t size, Rights rights) {
-  return host().registrations.add(base, size, rights);
+  return parameters().registrations.add(base, size, rights);
 }
 
 Result<void> MessageTransport::deregister_memory(const MemoryHandle& handle) {
-  return host().registrations.remove(handle);
+  return parameters().registrations.remove(handle);
 }
 
 void MessageTransport::invalidate_memory(const MemoryHandle& handle) noexcept {
-  if (!attributes().own_handles) host().registrations.invalidate(handle);
+  if (!attributes().own_handles) parameters().registrations.invalidate(handle);
 }
 
 void MessageTransport::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  if (!attributes().own_handles) host().registrations.invalidate_part(handle, gone);
+  if (!attributes().own_handles) parameters().registrations.invalidate_part(handle, gone);
 }
 
 Post MessageTransport::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, const MemoryHandle* /*local*/,

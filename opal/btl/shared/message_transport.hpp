@@ -51,7 +51,7 @@ class OPAL_EXPORT MessageTransport : public Module {
   static void on_marker(void* object, Delivery& delivery) noexcept;
 
  protected:
-  MessageTransport(const Host& host, const Attributes& attributes);
+  MessageTransport(const ModuleParameters& parameters, const Attributes& attributes);
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
   /// False when a post of a `size`-byte message to `to` must fail: the endpoint is dead, or `size` exceeds max_send.
   /// to.error() then says which.

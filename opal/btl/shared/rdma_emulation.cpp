@@ -96,7 +96,7 @@ struct RdmaEmulation::State {
   void on_atomic_request(Delivery& delivery) noexcept;
   void on_reply(Delivery& delivery) noexcept;
 
-  [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module.host().registrations; }
+  [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module.parameters().registrations; }
   [[nodiscard]] std::size_t max_send() const noexcept { return module.attributes().max_send; }
 
   bool& busy;  // RdmaEmulation::busy_: set when something is queued

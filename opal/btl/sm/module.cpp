@@ -53,45 +53,46 @@ std::optional<TransferMode> mode_of(const std::string& name) noexcept {
 
 }  // namespace
 
-Module::Module(const Host& host, Parts parts)
-    : MessageTransport(host, parts.attributes),
+Module::Module(const ModuleParameters& parameters, Parts parts)
+    : MessageTransport(parameters, parts.attributes),
       config_(parts.config),
       doorbell_(std::move(parts.doorbell)),
-      local_(config_, host.id, parts.inbox.fd(), host.registrations, doorbell_.get(), std::move(parts.order),
-             std::move(parts.devices), parts.fences),
+      local_(config_, parameters.id, parts.inbox.fd(), parameters.registrations, doorbell_.get(),
+             std::move(parts.order), std::move(parts.devices), parts.fences),
       connections_(*this, config_, *this, deferred_work_),
-      receiver_(std::move(parts.inbox), config_, parts.fences, host.handlers, connections_, deferred_work_),
+      receiver_(std::move(parts.inbox), config_, parts.fences, parameters.handlers, connections_, deferred_work_),
       sender_(config_, connections_, receiver_.back_pressure()),
-      initiator_(config_, TransferModes{config_, parts.forced_mode}, host.cores_shared, receiver_.fast_boxes(), sender_,
-                 connections_, emulation(), operations()),
-      target_(host.registrations, connections_) {}
+      initiator_(config_, TransferModes{config_, parts.forced_mode}, parameters.cores_shared, receiver_.fast_boxes(),
+                 sender_, connections_, emulation(), operations()),
+      target_(parameters.registrations, connections_) {}
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config,
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config,
                                              std::optional<KernelDevices> devices) {
-  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config, std::move(devices)));
-  std::unique_ptr<Module> module{new Module{host, std::move(parts)}};
+  OPAL_TRY_ASSIGN(Parts parts, Parts::make(parameters, config, std::move(devices)));
+  std::unique_ptr<Module> module{new Module{parameters, std::move(parts)}};
   OPAL_TRY(module->start());
   return module;
 }
 
-Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config,
+Result<Module::Parts> Module::Parts::make(const ModuleParameters& parameters, const Config& config,
                                           std::optional<KernelDevices> devices) {
   OPAL_TRY_ASSIGN(MechanismOrder order, MechanismOrder::parse(config.single_copy));
   if (!devices) devices = KernelDevices::open(order);
   OPAL_TRY(check(config));
   if (order.has(MechanismKind::cma)) CmaMechanism::invite_peers();
-  OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
+  OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(parameters.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
-  return Parts{
-      attributes_of(config),     config,           std::move(order),    std::move(*devices),
-      mode_of(config.large_get), std::move(inbox), std::move(doorbell), !host.cores_shared && accept_remote_fences()};
+  return Parts{attributes_of(config),     config,
+               std::move(order),          std::move(*devices),
+               mode_of(config.large_get), std::move(inbox),
+               std::move(doorbell),       !parameters.cores_shared && accept_remote_fences()};
 }
 
 Result<void> Module::start() {
   // One handler for all modules of the Context: it finds the module by the sender's endpoint.
-  if (host().handlers.find(wire::kHelpRequest) == nullptr) {
-    OPAL_TRY(host().handlers.set(wire::kHelpRequest, {&Module::on_help_request, nullptr, "sm help request"}));
+  if (parameters().handlers.find(wire::kHelpRequest) == nullptr) {
+    OPAL_TRY(parameters().handlers.set(wire::kHelpRequest, {&Module::on_help_request, nullptr, "sm help request"}));
   }
   return connections_.start(local_, doorbell_.get(), receiver_.inbox().fifo());
 }

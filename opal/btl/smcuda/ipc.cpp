@@ -16,7 +16,7 @@ Module* module_of(const Delivery& delivery) noexcept { return dynamic_cast<Modul
 
 Result<void> Module::take_tags() {
   using Method = void (Module::*)(Delivery&) noexcept;
-  HandlerTable& handlers = host().handlers;
+  HandlerTable& handlers = parameters().handlers;
   if (handlers.find(wire::kRequest) != nullptr) return {};  // handlers are set once per Context
   const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
     const auto fn = [](void*, Delivery& delivery) noexcept {

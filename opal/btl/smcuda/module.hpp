@@ -32,7 +32,7 @@ struct Settings {
 class OPAL_EXPORT Module final : public sm::Module {
  public:
   /// Errors: those of sm::Module::open().
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Settings& settings);
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, const Settings& settings);
   ~Module() override;
 
   Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
@@ -67,7 +67,7 @@ class OPAL_EXPORT Module final : public sm::Module {
     rcache::RemoteGpuMemory mapped;
   };
 
-  Module(const Host& host, const Settings& settings, Parts parts);
+  Module(const ModuleParameters& parameters, const Settings& settings, Parts parts);
   Peer& peer_of(btl::Endpoint& endpoint);
 
   // ipc.cpp
@@ -86,7 +86,7 @@ class OPAL_EXPORT Module final : public sm::Module {
   void on_ask_file(Delivery& delivery) noexcept;
   [[nodiscard]] Result<gpu::Descriptor> descriptor_of(const SoftwareHandle& region) const noexcept;
   void on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept override;
-  [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return host().id < peer.peer(); }
+  [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return parameters().id < peer.peer(); }
   std::size_t tell_freed() noexcept;
   static std::uint64_t queue_of(const Peer& peer) noexcept;
   void forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept;

@@ -29,7 +29,7 @@ struct Config {
   std::string on_demand = "auto";
   std::string atomics = "auto";
   std::uint32_t ack_timeout = 18;
-  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable of verbs: Host::connect_timeout
+  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable of verbs: ModuleParameters::connect_timeout
   std::uint32_t receive_buffers = 8192;
 
   // Not variables: constants, which tests make smaller.

@@ -318,17 +318,17 @@ TEST(TcpConnections, ListensWhereItIsTold) {
   btl::HandlerTable handlers;
   auto registrations = *btl::RegistrationTable::create(4);
   TcpSide observer;
-  const btl::Host host{PeerId::random(), handlers, registrations, observer};
-  const auto taken = btl::tcp::Module::open(host, config);
+  const btl::ModuleParameters parameters{PeerId::random(), handlers, registrations, observer};
+  const auto taken = btl::tcp::Module::open(parameters, config);
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code, Errc::limit_reached);
   config.port_max = std::min(65'535U, config.port_min + 50);
-  EXPECT_TRUE(btl::tcp::Module::open(host, config));
+  EXPECT_TRUE(btl::tcp::Module::open(parameters, config));
   config = loopback();
   config.if_include = "no_such_interface";
-  EXPECT_EQ(btl::tcp::Module::open(host, config).error().code, Errc::unreachable);
+  EXPECT_EQ(btl::tcp::Module::open(parameters, config).error().code, Errc::unreachable);
   config.if_include = "10.0.0.0/99";
-  EXPECT_EQ(btl::tcp::Module::open(host, config).error().code, Errc::invalid_argument);
+  EXPECT_EQ(btl::tcp::Module::open(parameters, config).error().code, Errc::invalid_argument);
 }
 
 TEST(TcpConnections, ListensAsBeforeWhereANewAddressFails) {

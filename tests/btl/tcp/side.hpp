@@ -37,7 +37,7 @@ struct TcpSide final : btl::Observer {
       : id(identity) {
     EXPECT_TRUE(btl::RdmaEmulation::install(handlers));
     EXPECT_TRUE(handlers.set(kTag, btl::bind<&TcpSide::on_message>(*this, "test")));
-    auto opened = btl::tcp::Module::open(btl::Host{id, handlers, registrations, *this, secret}, config);
+    auto opened = btl::tcp::Module::open(btl::ModuleParameters{id, handlers, registrations, *this, secret}, config);
     EXPECT_TRUE(opened) << (opened ? "" : to_string(opened.error()));
     if (opened) module = std::move(*opened);
   }
