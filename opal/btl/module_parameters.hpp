@@ -35,8 +35,8 @@ struct ModuleParameters {
   RegistrationTable& registrations;
   Observer& observer;
   Secret secret{};  ///< of the job; both sides of a connection prove that they know it
-  /// The host has more processes than cores, so a peer may not be running.  Then sm lets a target copy only what the
-  /// initiator does not, and interrupts no peer to save fences.
+  /// The host has more processes than cores, so a peer may not be running.  sm then has no cooperative transfers, and
+  /// its senders execute fences themselves (asymmetric_fence.hpp).  Other transports ignore it.
   bool cores_shared = false;
   std::chrono::milliseconds connect_timeout{30'000};  ///< a peer without an answer for that long is unreachable
 };

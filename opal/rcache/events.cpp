@@ -68,13 +68,13 @@ std::size_t Cache::invalidate_locked(memory::Range gone) noexcept {
   }
   // Registrations that lose only a part stay in retired_valid_: one pass reports the part to the device.  Those that
   // lose all memory leave retired_valid_, one at a time, because a visit must not change the index.
-  retired_valid_.any_overlapping(gone.begin, gone.end, [&](Registration& r) {
+  retired_valid_.visit_overlapping(gone.begin, gone.end, [&](Registration& r) {
     if (!whole(r)) lose_locked(r, gone, count);
     return false;
   });
   for (;;) {
     Registration* lost = nullptr;
-    retired_valid_.any_overlapping(gone.begin, gone.end, [&](Registration& r) {
+    retired_valid_.visit_overlapping(gone.begin, gone.end, [&](Registration& r) {
       if (whole(r)) lost = &r;
       return lost != nullptr;
     });

@@ -73,7 +73,7 @@ class OPAL_EXPORT Module final : public sm::Module {
   // ipc.cpp
   Result<void> take_tags();
   void note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept;
-  [[nodiscard]] wire::Verdict judge(const gpu::DeviceId& theirs) const noexcept;
+  [[nodiscard]] wire::Capability capability_for(const gpu::DeviceId& theirs) const noexcept;
   void answer(btl::Endpoint& to, Peer& peer) noexcept;
   void settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexcept;
   void on_request(Delivery& delivery) noexcept;

@@ -147,14 +147,14 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   ConnectedTransport::end_operations(endpoint, why);
 }
 
-Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
-  if (from == parameters().id) return Acceptor::Verdict::refuse;
+Acceptor::Decision Module::decide(const PeerId& from) noexcept {
+  if (from == parameters().id) return Acceptor::Decision::refuse;
   const Endpoint* known = find(from);
   // Not vacant: the end of the earlier connection must be reported before the new one is accepted.
-  if (known == nullptr) return vacant(from) ? Acceptor::Verdict::accept : Acceptor::Verdict::park;
+  if (known == nullptr) return vacant(from) ? Acceptor::Decision::accept : Acceptor::Decision::park;
   // Both connect at the same time: the connection that the lower PeerId makes stays.  Both sides decide equally.
-  if (known->dialing() && from < parameters().id) return Acceptor::Verdict::accept;
-  return Acceptor::Verdict::park;
+  if (known->dialing() && from < parameters().id) return Acceptor::Decision::accept;
+  return Acceptor::Decision::park;
 }
 
 void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept {

@@ -52,7 +52,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   Module(const ModuleParameters& parameters, const Config& config, Reactor reactor, const Nonce& token,
          std::vector<Interface> allowed);
 
-  Acceptor::Verdict judge(const PeerId& from) noexcept override;
+  Acceptor::Decision decide(const PeerId& from) noexcept override;
   void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept override;
   void on_overdue(const PeerId& from) noexcept override;
 

@@ -107,19 +107,19 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   if (decoded.id != peer) return Error{Errc::protocol, 0, "verbs address: it is another peer's"};
   if (peer == parameters().id) return Error{Errc::unreachable, 0, "verbs: does not connect a process to itself"};
   if (Endpoint* known = find(peer); known != nullptr) {
-    known->known = true;
+    known->visible = true;
     return known;
   }
   if (gone_.code != Errc{}) return gone_;
   OPAL_TRY_ASSIGN(const std::uint32_t window, reserve_window());
   auto created = std::make_unique<Endpoint>(*this, peer, window);
   OPAL_TRY(created->dial(socket_of(decoded), connection_key(parameters().secret, decoded.token)));
-  created->known = true;
+  created->visible = true;
   return &add(std::move(created));
 }
 
 void Module::on_ended(Endpoint& endpoint) noexcept {
-  if (!endpoint.known) return discard(endpoint);  // its peer never proved its identity
+  if (!endpoint.visible) return discard(endpoint);  // its peer never proved its identity
   end(endpoint);
 }
 
@@ -159,7 +159,7 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
   Endpoint* known = find(request.from);
   if (known != nullptr && known->searching() && parameters().id < request.from)
     return refuse(id.get(), wire::Reason::crossing);
-  if (known != nullptr && known->state() == Endpoint::State::half_open && !known->known) {
+  if (known != nullptr && known->state() == Endpoint::State::half_open && !known->visible) {
     known->end({Errc::peer_gone, 0, "verbs: its connector has given up"});
     known = nullptr;
   }
@@ -186,8 +186,8 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
 
 void Module::on_confirmed(Endpoint& endpoint) noexcept {
   ++events_;
-  if (endpoint.known) return;
-  endpoint.known = true;
+  if (endpoint.visible) return;
+  endpoint.visible = true;
   parameters().observer.on_accepted(endpoint);
 }
 

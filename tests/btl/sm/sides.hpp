@@ -19,7 +19,7 @@ inline Config forced(std::string_view way, std::string_view single_copy = "cma")
   Config config;
   config.large_get = way;
   config.single_copy = single_copy;
-  config.pipeline_timeout = std::chrono::seconds{1};
+  config.pipeline_wait = std::chrono::seconds{1};
   return config;
 }
 

@@ -203,7 +203,7 @@ std::size_t HelpedInitiator::advance(Endpoint& peer) noexcept {
     state.last_moved_ns = now_ns();
     state.share = kMostShare;
   } else if (may_copy(peer) && !state.ring.over() &&
-             (state.running().mode == TransferMode::cooperative || now_ns() - state.last_moved_ns >= timeout_ns_)) {
+             (state.running().mode == TransferMode::cooperative || now_ns() - state.last_moved_ns >= target_wait_ns_)) {
     count += copy_share(peer);
     state.last_moved_ns = now_ns();
   }

@@ -107,14 +107,14 @@ CopyOutcome CopyMechanisms::copy(const RemoteRange& there, std::byte* here, bool
     if (outcome.ok()) return {there.size, {}};
     switch (outcome.error.code) {
       case Errc::busy: ++i; break;
-      case Errc::not_supported: demote(i, outcome.error); break;
+      case Errc::not_supported: remove_broken(i, outcome.error); break;
       default: return {done, outcome.error};
     }
   }
   return {done, {Errc::not_supported, 0, "sm: no single-copy mechanism reaches this memory", there.address}};
 }
 
-void CopyMechanisms::demote(std::size_t index, const Error& error) noexcept {
+void CopyMechanisms::remove_broken(std::size_t index, const Error& error) noexcept {
   const MechanismKind kind = mechanisms_[index].mechanism->kind();
   const std::string reason = text_of(error);
   mechanisms_.erase(mechanisms_.begin() + static_cast<std::ptrdiff_t>(index));
