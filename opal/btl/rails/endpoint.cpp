@@ -221,18 +221,12 @@ Post Endpoint::send_kept(std::uint32_t number) noexcept {
 }
 
 Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  if (dead()) return Post::failed;
-  const std::size_t size = header.size() + payload.size();
-  if (size > rails_.attributes().max_send) {
-    set_error({Errc::invalid_argument, 0, "rails: message longer than max_send", size});
-    return Post::failed;
-  }
   const bool ready = !broken_ && current_ != nullptr && current_->below != nullptr && current_->hello_sent &&
                      sent_ == next_ && next_ - confirmed_ < kWindow;
   if (!ready) return Post::again;
   std::vector<std::byte>& bytes = kept_[next_ % kWindow];
   const wire::Envelope envelope{next_, expected_, tag, wire::Kind::message, 0, 0};
-  bytes.resize(sizeof envelope + size);  // its room stays from message to message
+  bytes.resize(sizeof envelope + header.size() + payload.size());  // its room stays from message to message
   std::memcpy(bytes.data(), &envelope, sizeof envelope);
   auto at = std::copy(header.begin(), header.end(), bytes.begin() + sizeof envelope);
   std::copy(payload.begin(), payload.end(), at);

@@ -134,15 +134,7 @@ Module::~Module() {
 }
 
 Result<Modules> open_rails(const ModuleParameters& parameters, std::size_t count, const Module::Opener& opener) {
-  Modules modules;
-  if (count <= 1) {
-    OPAL_TRY_ASSIGN(auto module, opener(parameters, 0));
-    modules.push_back(std::move(module));
-  } else {
-    OPAL_TRY_ASSIGN(auto module, Module::open(parameters, count, opener));
-    modules.push_back(std::move(module));
-  }
-  return modules;
+  return count <= 1 ? only(opener(parameters, 0)) : only(Module::open(parameters, count, opener));
 }
 
 // ---- Peers ------------------------------------------------------------------------------------------------------
@@ -322,6 +314,7 @@ void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
 }
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (!accepts(to, header.size() + payload.size())) return Post::failed;
   return static_cast<Endpoint&>(to).send(tag, header, payload);
 }
 
@@ -379,14 +372,13 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* lo
                       std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                       Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  const bool put = kind == RdmaOperation::Kind::put;
   if (pipelined_.takes(remote)) {
     return pipelined_.transfer(kind, to, local, local_handle, remote_address, remote, size, completion);
   }
   const auto software = software_of(remote);
   const auto claims = software ? SoftwareHandle::decode(*software) : Result<SoftwareHandle>{software.error()};
   if (!claims) return refuse(completion, claims.error());
-  const auto right = check_claims(*claims, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
+  const auto right = check_claims(*claims, remote_address, size, right_for(kind));
   if (!right) return refuse(completion, right.error());
   completion.error = {};
   if (size == 0) return Post::done;

@@ -101,23 +101,15 @@ bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint
 Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& /*to*/, std::byte* here, const MemoryHandle* /*local*/,
                       std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                       Completion& completion) noexcept {
-  const bool put = kind == RdmaOperation::Kind::put;
-  if (!check(completion, remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read)) {
-    return Post::failed;
-  }
+  if (!check(completion, remote, remote_address, size, right_for(kind))) return Post::failed;
   std::byte* const there = at(remote_address);
-  const auto copied = put ? gpu::copy(there, here, size) : gpu::copy(here, there, size);
+  const auto copied = kind == RdmaOperation::Kind::put ? gpu::copy(there, here, size) : gpu::copy(here, there, size);
   return copied ? Post::done : refuse(completion, copied.error());
 }
 
 Post Module::atomic(btl::Endpoint& /*to*/, const AtomicRequest& request, Completion& completion) noexcept {
-  if (!is_supported(request.op, request.type)) {
-    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
-  }
+  if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
   const std::size_t size = size_of(request.type);
-  if (request.remote_address % size != 0) {
-    return refuse(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
-  }
   if (!check(completion, *request.remote, request.remote_address, size, Rights::remote_atomic)) return Post::failed;
   if (!gpu::is_host(at(request.remote_address))) {
     return refuse(completion, {Errc::not_supported, 0, "atomic: the memory is a GPU's", request.remote_address});

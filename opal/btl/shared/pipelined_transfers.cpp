@@ -83,7 +83,7 @@ void PipelinedTransfers::release(TransferPiece& ended) noexcept {
 
 TransferEngine::Move PipelinedTransfers::ask(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
-  const Rights wanted = operation.is_put() ? Rights::remote_write : Rights::remote_read;
+  const Rights wanted = right_for(operation.kind);
   const auto index = static_cast<std::uint32_t>(&piece - pieces_[operation.slot].data());
   const wire::LendRequest request{
       operations_.name_of(operation),     operation.base, operation.total, piece.remote(), piece.size,

@@ -143,9 +143,7 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
 Post RdmaEmulation::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, std::uint64_t remote_address,
                              const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  const bool put = kind == RdmaOperation::Kind::put;
-  if (auto checked = check_here(remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
-      !checked) {
+  if (auto checked = check_here(remote, remote_address, size, right_for(kind)); !checked) {
     return refuse(completion, checked.error());
   }
   RdmaOperation* operation = state_->operations.begin(kind, to, completion, state_.get());
@@ -153,7 +151,7 @@ Post RdmaEmulation::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* 
   completion.error = {};
   operation->local = here;
   operation->total = size;
-  if (put) {
+  if (kind == RdmaOperation::Kind::put) {
     operation->base = remote_address;
     operation->handle = remote;
     if (!state_->send_put_pieces(*operation)) {
@@ -172,9 +170,7 @@ Post RdmaEmulation::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* 
 
 Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (!is_supported(request.op, request.type)) {
-    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
-  }
+  if (auto checked = check_request(request); !checked) return refuse(completion, checked.error());
   const std::size_t size = size_of(request.type);
   if (auto checked = check_here(*request.remote, request.remote_address, size, Rights::remote_atomic); !checked) {
     return refuse(completion, checked.error());

@@ -178,12 +178,10 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* he
                       Completion& completion) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
   if (peer.dead()) return refuse(completion, peer.error());
-  const bool put = kind == RdmaOperation::Kind::put;
-  const auto target =
-      peer.memory().resolve(remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
+  const auto target = peer.memory().resolve(remote, remote_address, size, right_for(kind));
   if (!target) return refuse(completion, target.error());
   if (initiator_.start(kind, peer, here, *target, completion)) return Post::queued;
-  const CopyOutcome outcome = peer.memory().move(*target, here, put);
+  const CopyOutcome outcome = peer.memory().move(*target, here, kind == RdmaOperation::Kind::put);
   if (outcome.ok()) return Post::done;
   if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
   return MessageTransport::transfer(kind, to, here + outcome.copied, local, remote_address + outcome.copied, remote,

@@ -75,7 +75,7 @@ Post Module::transfer_gpu(Kind kind, btl::Endpoint& to, std::byte* here, std::ui
     return btl::refuse(completion, kStage);  // the peer's memory is host memory, or GPU memory that cannot be mapped
   }
   const MemoryHandle slot = target.table_part();
-  const Rights wanted = kind == Kind::put ? Rights::remote_write : Rights::remote_read;
+  const Rights wanted = right_for(kind);
   if (const auto allowed = check_remote(to, slot, remote_address, size, wanted); !allowed) {
     return btl::refuse(completion, allowed.error());
   }

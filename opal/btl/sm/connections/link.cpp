@@ -138,6 +138,13 @@ KnemCookie LocalSide::cookie_of(const SoftwareHandle& claimed) const noexcept {
 void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const {
   if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
   const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
+  const auto try_opened = [&](MechanismKind kind, auto opened) {
+    if (opened) {
+      link.copy.try_mechanism(std::move(*opened), page, hello.probe_seed);
+    } else {
+      link.copy.refuse(kind, opened.error());
+    }
+  };
   for (const MechanismKind kind : order_.kinds) {
     switch (kind) {
       case MechanismKind::shared: {
@@ -146,13 +153,7 @@ void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const 
         link.copy.add(std::move(mechanism), "memory of shared pools");
         break;
       }
-      case MechanismKind::xpmem:
-        if (auto mechanism = open_xpmem(hello)) {
-          link.copy.try_mechanism(std::move(*mechanism), page, hello.probe_seed);
-        } else {
-          link.copy.refuse(kind, mechanism.error());
-        }
-        break;
+      case MechanismKind::xpmem: try_opened(kind, open_xpmem(hello)); break;
       case MechanismKind::cma:
         if (pid > 0) {
           link.copy.try_mechanism(std::make_unique<CmaMechanism>(pid), page, hello.probe_seed);
@@ -160,13 +161,7 @@ void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const 
           link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
         }
         break;
-      case MechanismKind::knem:
-        if (auto mechanism = open_knem(hello)) {
-          link.copy.try_mechanism(std::move(*mechanism), page, hello.probe_seed);
-        } else {
-          link.copy.refuse(kind, mechanism.error());
-        }
-        break;
+      case MechanismKind::knem: try_opened(kind, open_knem(hello)); break;
     }
   }
 }
