@@ -23,7 +23,7 @@ file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/opal CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/opal/am/memory/*.hpp ${PROJECT_SOURCE_DIR}/opal/btl/*.hpp
      ${PROJECT_SOURCE_DIR}/opal/btl/shared/connected_transport.hpp
      ${PROJECT_SOURCE_DIR}/opal/btl/shared/registrations/registration_table.hpp
-     ${PROJECT_SOURCE_DIR}/opal/btl/shared/registrations/stale_slots.hpp ${PROJECT_SOURCE_DIR}/opal/gpu/memory.hpp
+     ${PROJECT_SOURCE_DIR}/opal/core/sync/backlog.hpp ${PROJECT_SOURCE_DIR}/opal/gpu/memory.hpp
      ${PROJECT_SOURCE_DIR}/opal/memory/events/*.hpp ${PROJECT_SOURCE_DIR}/opal/mpool/*.hpp
      ${PROJECT_SOURCE_DIR}/opal/rcache/*.hpp)
 list(TRANSFORM private_headers APPEND .hpp)

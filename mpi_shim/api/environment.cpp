@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdio>
-#include <cstring>
 
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/include/mpi-ext.h"
+#include "opal/core/environment.hpp"
 #include "opal/gpu/gpu.hpp"
 
 namespace mpi_shim::api {
@@ -84,11 +82,7 @@ OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
 OPAL_MPI_CALL(Get_processor_name, (Call & call, char* name, int* resultlen)) {
   call.pointer(name, "name");
   call.pointer(resultlen, "resultlen");
-  std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) std::snprintf(host.data(), host.size(), "localhost");
-  *resultlen = static_cast<int>(std::strlen(host.data()));
-  std::copy_n(host.data(), *resultlen + 1, name);
-  return MPI_SUCCESS;
+  return call.answer_name(opal::host_name().substr(0, MPI_MAX_PROCESSOR_NAME - 1), name, resultlen);
 }
 
 extern "C" OPAL_EXPORT int MPIX_Query_cuda_support(void) { return opal::gpu::active() ? 1 : 0; }

@@ -2,13 +2,13 @@
 #include "mpi_shim/base/host_memory.hpp"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
 
+#include "opal/btl/peer_id.hpp"
 #include "opal/core/system/fd.hpp"
 
 namespace mpi_shim {
@@ -24,9 +24,7 @@ Result<HostMemory> HostMemory::create(std::uint64_t size) {
   OPAL_TRY_ASSIGN(auto pool, opal::mpool::SharedPool::create("opal-mpi-host", kHeader + size));
   OPAL_TRY_ASSIGN(const auto block, pool.allocate(kHeader + size, kHeader));
   HostMemory memory;
-  if (::getrandom(&memory.offer_.token, sizeof memory.offer_.token, 0) != sizeof memory.offer_.token) {
-    return Error{Errc::os, errno, "getrandom"};
-  }
+  memory.offer_.token = opal::PeerId::random().low;
   std::memcpy(block.address, &memory.offer_.token, sizeof memory.offer_.token);
   memory.bytes_ = {block.address + kHeader, size};
   memory.offer_.offset = block.offset;

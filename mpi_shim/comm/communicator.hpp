@@ -92,8 +92,8 @@ class Communicator final : public handle::Object {
   attribute::Attributes<MPI_Comm> attributes;
   p2p::AttachedBuffer buffer;                 ///< of MPI_Comm_attach_buffer; Process::buffer() serves if none is there
   std::shared_ptr<const Topology> topology;   ///< null: no topology
-  std::shared_ptr<coll::HostTeam> host_team;  ///< null: none; made by HostTeam::find()
-  std::uint32_t host_team_uses = 0;           ///< blocking collectives until host_team was made; HostTeam::find()
+  std::shared_ptr<coll::HostTeam> host_team;  ///< null: none; made by HostTeam::for_collective()
+  std::uint32_t host_team_uses = 0;  ///< blocking collectives until host_team was made; HostTeam::for_collective()
   /// The topology if it is a T; else null.
   template <class T>
   [[nodiscard]] const T* topology_as() const noexcept {

@@ -79,7 +79,8 @@ bool Context::State::lost(const Endpoint& endpoint) const noexcept {
 std::unique_ptr<NoTransport> Context::State::make_no_transport() {
   std::size_t max_send = SIZE_MAX;
   for (const auto& module : transports.modules) max_send = std::min(max_send, module->attributes().max_send);
-  return std::make_unique<NoTransport>(btl::Host{id, handlers, registrations, *this, secret.secret}, max_send);
+  return std::make_unique<NoTransport>(btl::ModuleParameters{id, handlers, registrations, *this, secret.secret},
+                                       max_send);
 }
 
 /// The peer may only be restarting: its queued messages stay until it reconnects or resume() gives it up.

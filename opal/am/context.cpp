@@ -68,7 +68,7 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
 Result<void> Context::State::open_transports(const config::Store& store) {
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(const rcache::Config cache_config, store.load(rcache::kGroup));
-  const btl::Host host{
+  const btl::ModuleParameters parameters{
       .id = id,
       .handlers = handlers,
       .registrations = registrations,
@@ -77,7 +77,7 @@ Result<void> Context::State::open_transports(const config::Store& store) {
       .cores_shared = config.ranks_per_core > 1,
       .connect_timeout = config.connect_timeout,
   };
-  transports = Transports::open(host, store, registry, filter);
+  transports = Transports::open(parameters, store, registry, filter);
   if (transports.modules.empty()) {
     for (const Refused& refused : transports.refused) {
       log::error("am", "transport {}: {}", refused.transport, refused.reason);
@@ -99,8 +99,8 @@ Context::Context(std::unique_ptr<State> state) noexcept
   State& own = *state_;
   own.context = this;
   // Made now: in a forked child the heap may be inconsistent.
-  own.parents_transport =
-      std::make_unique<NoTransport>(btl::Host{own.id, own.handlers, own.registrations, own, own.secret.secret}, 0);
+  own.parents_transport = std::make_unique<NoTransport>(
+      btl::ModuleParameters{own.id, own.handlers, own.registrations, own, own.secret.secret}, 0);
   own.nowhere = &own.parents_transport->add_dead(kInherited);
   own.follow_forks();
 }

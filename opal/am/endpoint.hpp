@@ -128,17 +128,13 @@ class OPAL_EXPORT Endpoint {
   /// [remote_address, +size) is any part of the registration; an operation outside of it fails and affects no other.
   Post put(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept {
-    const Lock::Guard guard{lock_};
-    if (gpus_ && !gpu::is_host(source)) [[unlikely]]
-      return put_gpu(source, remote_address, remote, size, completion);
-    return route_->module().put(*route_, source, nullptr, remote_address, remote, size, completion);
+    auto* const bytes = static_cast<std::byte*>(const_cast<void*>(source));  // transfer() only reads it
+    return transfer(btl::OperationKind::put, bytes, remote_address, remote, size, completion);
   }
   Post get(void* destination, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept {
-    const Lock::Guard guard{lock_};
-    if (gpus_ && !gpu::is_host(destination)) [[unlikely]]
-      return get_gpu(destination, remote_address, remote, size, completion);
-    return route_->module().get(*route_, destination, nullptr, remote_address, remote, size, completion);
+    auto* const bytes = static_cast<std::byte*>(destination);
+    return transfer(btl::OperationKind::get, bytes, remote_address, remote, size, completion);
   }
   Post atomic(const AtomicRequest& request, Completion& completion) noexcept {
     const Lock::Guard guard{lock_};
@@ -190,6 +186,13 @@ class OPAL_EXPORT Endpoint {
   [[nodiscard]] bool has_pending() const noexcept { return pending_ != nullptr; }
   Pending& make_pending();
   void drop_pending() noexcept;
+  Post transfer(btl::OperationKind kind, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
+                std::uint64_t size, Completion& completion) noexcept {
+    const Lock::Guard guard{lock_};
+    if (gpus_ && !gpu::is_host(here)) [[unlikely]]
+      return transfer_gpu(kind, here, remote_address, remote, size, completion);
+    return route_->module().transfer(kind, *route_, here, nullptr, remote_address, remote, size, completion);
+  }
   Post flush_route(Completion& completion) noexcept {
     if (gpus_) [[unlikely]]
       return flush_staged(completion);
@@ -205,10 +208,8 @@ class OPAL_EXPORT Endpoint {
 
   // endpoint_gpu.cpp
   Post send_with_care(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
-  Post put_gpu(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-               Completion& completion) noexcept;
-  Post get_gpu(void* destination, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-               Completion& completion) noexcept;
+  Post transfer_gpu(btl::OperationKind kind, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
+                    std::uint64_t size, Completion& completion) noexcept;
   Post flush_staged(Completion& completion) noexcept;
 
   // Threads that send to different peers share no cache line.

@@ -16,24 +16,14 @@ Post Endpoint::send_with_care(Tag tag, ByteSpan header, ByteSpan payload) noexce
   return module.send(fragment, tag);
 }
 
-Post Endpoint::put_gpu(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                       Completion& completion) noexcept {
+Post Endpoint::transfer_gpu(btl::OperationKind kind, std::byte* here, std::uint64_t remote_address,
+                            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   btl::Module& module = route_->module();
   if (module.attributes().gpu_memory) {
-    const Post post = module.put(*route_, source, nullptr, remote_address, remote, size, completion);
+    const Post post = module.transfer(kind, *route_, here, nullptr, remote_address, remote, size, completion);
     if (post != Post::failed || completion.error.code != Errc::not_supported) return post;
   }
-  return context_.state_->staged->put(*route_, source, remote_address, remote, size, completion);
-}
-
-Post Endpoint::get_gpu(void* destination, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                       Completion& completion) noexcept {
-  btl::Module& module = route_->module();
-  if (module.attributes().gpu_memory) {
-    const Post post = module.get(*route_, destination, nullptr, remote_address, remote, size, completion);
-    if (post != Post::failed || completion.error.code != Errc::not_supported) return post;
-  }
-  return context_.state_->staged->get(*route_, destination, remote_address, remote, size, completion);
+  return context_.state_->staged->transfer(kind, *route_, here, remote_address, remote, size, completion);
 }
 
 }  // namespace opal::am

@@ -23,7 +23,7 @@ class Endpoint;
 
 class LargeSends {
  public:
-  /// `pending_limit`: bytes of waiting offers of one route.
+  /// `pending_limit`: bytes of waiting offers of one route; a message beyond it fails with limit_reached.
   explicit LargeSends(std::size_t pending_limit) noexcept : pending_limit_(pending_limit) {}
 
   /// Offers a message to the peer; `route` is the endpoint's route.  The payload stays unchanged until the completion

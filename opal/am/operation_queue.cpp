@@ -15,9 +15,9 @@ Post Endpoint::post_queued(const QueuedOperation& operation) noexcept {
   Completion& completion = *operation.completion;
   switch (operation.kind) {
     case QueuedOperation::Kind::put:
-      return put(operation.source, operation.remote_address, operation.handle, operation.size, completion);
+      return put(operation.here, operation.remote_address, operation.handle, operation.size, completion);
     case QueuedOperation::Kind::get:
-      return get(operation.destination, operation.remote_address, operation.handle, operation.size, completion);
+      return get(operation.here, operation.remote_address, operation.handle, operation.size, completion);
     case QueuedOperation::Kind::atomic: {
       AtomicRequest request = operation.request;
       request.remote = &operation.handle;
@@ -59,7 +59,7 @@ Post Endpoint::post_or_queue(QueuedOperation operation) noexcept {
 Post Endpoint::put_or_queue(const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
                             std::uint64_t size, Completion& completion) noexcept {
   return post_or_queue({.kind = QueuedOperation::Kind::put,
-                        .source = source,
+                        .here = static_cast<std::byte*>(const_cast<void*>(source)),
                         .remote_address = remote_address,
                         .size = size,
                         .handle = remote,
@@ -69,7 +69,7 @@ Post Endpoint::put_or_queue(const void* source, std::uint64_t remote_address, co
 Post Endpoint::get_or_queue(void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
                             std::uint64_t size, Completion& completion) noexcept {
   return post_or_queue({.kind = QueuedOperation::Kind::get,
-                        .destination = destination,
+                        .here = static_cast<std::byte*>(destination),
                         .remote_address = remote_address,
                         .size = size,
                         .handle = remote,

@@ -8,7 +8,6 @@
 
 #include "opal/am/state.hpp"
 #include "opal/am/transports/key.hpp"
-#include "opal/btl/remote_memory.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/memory.hpp"
 
@@ -142,10 +141,7 @@ rcache::Statistics Context::registration_statistics() const noexcept {
 rcache::Statistics Context::remote_memory_statistics() const noexcept {
   const Lock::Guard guard{state_->lock};
   rcache::Statistics sum;
-  for (const auto& module : state_->transports.modules) {
-    const auto* const keeper = dynamic_cast<const btl::KeepsRemoteMemory*>(module.get());
-    if (keeper != nullptr) sum += keeper->remote_memory_statistics();
-  }
+  for (const auto& module : state_->transports.modules) sum += module->remote_memory_statistics();
   return sum;
 }
 

@@ -43,8 +43,7 @@ struct Endpoint::Pending {
 struct QueuedOperation {
   enum class Kind : std::uint8_t { put, get, atomic, flush };
   Kind kind;
-  const void* source = nullptr;  ///< put
-  void* destination = nullptr;   ///< get
+  std::byte* here = nullptr;  ///< put: the source, which is only read; get: the destination
   std::uint64_t remote_address = 0;
   std::uint64_t size = 0;
   MemoryHandle handle{};    ///< a copy: the caller's is valid during the post only

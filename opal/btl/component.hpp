@@ -33,7 +33,7 @@ Result<Modules> only(Result<std::unique_ptr<M>> module) {
 
 /// The defaults of a Component's functions.
 inline Result<void> always_usable(const config::Store& /*store*/) noexcept { return {}; }
-inline Result<Modules> open_nothing(const Host& /*host*/, const config::Store& /*store*/) {
+inline Result<Modules> open_nothing(const ModuleParameters& /*parameters*/, const config::Store& /*store*/) {
   return Error{Errc::not_supported, 0, "the component has no open function"};
 }
 
@@ -47,7 +47,7 @@ struct Component {
   /// user, e.g. "no /dev/infiniband".
   Result<void> (*usable)(const config::Store& store) noexcept = &always_usable;
   /// Opens the modules of one Context.  `host` refers to objects that outlive the modules.
-  Result<Modules> (*open)(const Host& host, const config::Store& store) = &open_nothing;
+  Result<Modules> (*open)(const ModuleParameters& parameters, const config::Store& store) = &open_nothing;
 };
 
 }  // namespace opal::btl

@@ -9,7 +9,7 @@
 namespace opal::btl {
 
 /// Version of the binary interface between libopal and loaded components.  Increment it with every change of a public
-/// class or struct that a component uses (Component, Host, Module, Endpoint, the bases in opal/btl/shared): a field, a
+/// class or struct that a component uses (Component, ModuleParameters, Module, Endpoint, the bases in opal/btl/shared): a field, a
 /// virtual function, their order.
 inline constexpr std::uint32_t kComponentAbi = 1;
 

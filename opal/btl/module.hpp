@@ -12,12 +12,13 @@
 // Threads: externally synchronised: one caller at a time, progress() included.  am::Context adds the locks.
 // Exceptions: send_beside(), and invalidate_memory() and invalidate_memory_part().
 //
-// Cost of the data path (send*, put, get, atomic, progress): no allocation, lock, throw or formatting.  System calls
+// Cost of the data path (send*, transfer, atomic, progress): no allocation, lock, throw or formatting.  System calls
 // only where the transport needs one per message (tcp) or per copy (cma).
 //
 // A new transport derives from ConnectedTransport (shared/connected_transport.hpp), which implements all but messages
 // and connections.  CONTRIBUTING.md lists its obligations, with the tests.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -26,14 +27,15 @@
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/endpoint.hpp"
 #include "opal/btl/fragment.hpp"
-#include "opal/btl/host.hpp"
 #include "opal/btl/memory_handle.hpp"
+#include "opal/btl/module_parameters.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/memory/range.hpp"
+#include "opal/rcache/statistics.hpp"
 
 namespace opal::rcache {
 class Cache;
@@ -58,6 +60,9 @@ struct Attributes {
   std::uint64_t bandwidth_Bps = 0;  ///< estimate, bytes per second
 };
 
+/// The kinds of one-sided operations; none: no operation.
+enum class OperationKind : std::uint8_t { none, put, get, atomic };
+
 class OPAL_EXPORT Module {
  public:
   virtual ~Module();
@@ -65,7 +70,7 @@ class OPAL_EXPORT Module {
   Module& operator=(const Module&) = delete;
 
   [[nodiscard]] const Attributes& attributes() const noexcept { return attributes_; }
-  [[nodiscard]] const Host& host() const noexcept { return host_; }
+  [[nodiscard]] const ModuleParameters& parameters() const noexcept { return parameters_; }
 
   // --- Peers (control path) ---------------------------------------------------------------------------------------
 
@@ -158,10 +163,20 @@ class OPAL_EXPORT Module {
   /// The pipelined transfers of a module with own_handles; null for others.
   [[nodiscard]] virtual PipelinedTransfers* transfers() noexcept { return nullptr; }
 
-  virtual Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept = 0;
-  virtual Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept = 0;
+  Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+    auto* const bytes = static_cast<std::byte*>(const_cast<void*>(source));  // transfer() only reads it
+    return transfer(OperationKind::put, to, bytes, local, remote_address, remote, size, completion);
+  }
+  Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+    return transfer(OperationKind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote, size,
+                    completion);
+  }
+  /// A put or a get.  `here` is the source of a put, which is only read, or the destination of a get.
+  virtual Post transfer(OperationKind kind, Endpoint& to, std::byte* here, const MemoryHandle* local,
+                        std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                        Completion& completion) noexcept = 0;
   virtual Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept = 0;
 
   /// Completes when every put and atomic posted before on `to` (null: on any endpoint) is visible at its target.  Never
@@ -170,7 +185,7 @@ class OPAL_EXPORT Module {
 
   // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
   // Called by the module's owner: a Context, or a program without one.  Connections do not survive the restore of an
-  // image: the owner then opens new modules with the same Host.
+  // image: the owner then opens new modules with the same ModuleParameters.
 
   /// Begins a checkpoint.  The owner posts nothing on this module until resume().
   /// Requires: the owners of all connected modules call it with the same `round`, which is higher than any before.
@@ -184,6 +199,14 @@ class OPAL_EXPORT Module {
   virtual Result<void> checkpoint() noexcept = 0;
   /// Ends the checkpoint, whether checkpoint() succeeded or not.
   virtual void resume() noexcept = 0;
+
+  // --- Memory of peers that a module keeps mapped, as smcuda does with GPU memory ------------------------------------
+
+  /// Unmaps all memory of peers; a later operation maps it again.  checkpoint() calls it: an image cannot hold such
+  /// mappings.  Errors: busy (copies from or to it are in flight; detail: their number).  Default: there is none.
+  virtual Result<void> release_remote_memory() noexcept { return {}; }
+  /// The statistics of the caches of mappings, summed over all peers.
+  [[nodiscard]] virtual rcache::Statistics remote_memory_statistics() const noexcept { return {}; }
 
   // --- Batches ------------------------------------------------------------------------------------------------------
 
@@ -210,7 +233,8 @@ class OPAL_EXPORT Module {
   virtual bool arm() noexcept = 0;
 
  protected:
-  Module(const Host& host, const Attributes& attributes) noexcept : host_(host), attributes_(attributes) {}
+  Module(const ModuleParameters& parameters, const Attributes& attributes) noexcept
+      : parameters_(parameters), attributes_(attributes) {}
   /// True after leave_to_parent().
   [[nodiscard]] bool inherited() const noexcept { return inherited_; }
   /// The first of the list of all endpoints of this module, dead ones included; null: there is none.
@@ -224,7 +248,7 @@ class OPAL_EXPORT Module {
 
   friend class Endpoint;
   friend class RdmaEmulation;
-  Host host_;
+  ModuleParameters parameters_;
   Attributes attributes_;
   Endpoint* endpoints_ = nullptr;
   rcache::Cache* registrations_ = nullptr;

@@ -7,27 +7,17 @@ using namespace opal::capi;
 namespace {
 
 /// opal_put and opal_put_or_queue, and the other pairs, differ only in the Endpoint's function.
-template <auto Put>
-opal_status_t put_with(opal_endpoint_t* to, const void* source, uint64_t remote_address, const opal_remote_key_t* key,
-                       uint64_t size, opal_completion_t* completion) noexcept {
-  if (to == nullptr || key == nullptr || is_missing(source, size)) {
-    return misuse(completion, "opal_put: an endpoint, a source and an unpacked key are needed");
-  }
+template <auto how, class Memory>
+opal_status_t transfer(opal_endpoint_t* to, Memory* here, uint64_t remote_address, const opal_remote_key_t* key,
+                       uint64_t size, opal_completion_t* completion, const char* missing) noexcept {
+  if (to == nullptr || key == nullptr || is_missing(here, size)) return misuse(completion, missing);
   return post(completion, [&](opal::Completion& end) {
-    return (endpoint(to).*Put)(source, remote_address, unpacked(key), size, end);
+    return (endpoint(to).*how)(here, remote_address, unpacked(key), size, end);
   });
 }
 
-template <auto Get>
-opal_status_t get_with(opal_endpoint_t* to, void* destination, uint64_t remote_address, const opal_remote_key_t* key,
-                       uint64_t size, opal_completion_t* completion) noexcept {
-  if (to == nullptr || key == nullptr || is_missing(destination, size)) {
-    return misuse(completion, "opal_get: an endpoint, a destination and an unpacked key are needed");
-  }
-  return post(completion, [&](opal::Completion& end) {
-    return (endpoint(to).*Get)(destination, remote_address, unpacked(key), size, end);
-  });
-}
+constexpr const char* kPut = "opal_put: an endpoint, a source and an unpacked key are needed";
+constexpr const char* kGet = "opal_get: an endpoint, a destination and an unpacked key are needed";
 
 template <auto Atomic>
 opal_status_t atomic_with(opal_endpoint_t* to, int op, int type, uint64_t remote_address, const opal_remote_key_t* key,
@@ -65,12 +55,12 @@ opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size
 
 opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address, const opal_remote_key_t* key,
                        uint64_t size, opal_completion_t* completion) noexcept {
-  return put_with<&Endpoint::put>(to, source, remote_address, key, size, completion);
+  return transfer<&Endpoint::put>(to, source, remote_address, key, size, completion, kPut);
 }
 
 opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_address, const opal_remote_key_t* key,
                        uint64_t size, opal_completion_t* completion) noexcept {
-  return get_with<&Endpoint::get>(to, destination, remote_address, key, size, completion);
+  return transfer<&Endpoint::get>(to, destination, remote_address, key, size, completion, kGet);
 }
 
 opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote_address, const opal_remote_key_t* key,
@@ -81,12 +71,12 @@ opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote
 
 opal_status_t opal_put_or_queue(opal_endpoint_t* to, const void* source, uint64_t remote_address,
                                 const opal_remote_key_t* key, uint64_t size, opal_completion_t* completion) noexcept {
-  return put_with<&Endpoint::put_or_queue>(to, source, remote_address, key, size, completion);
+  return transfer<&Endpoint::put_or_queue>(to, source, remote_address, key, size, completion, kPut);
 }
 
 opal_status_t opal_get_or_queue(opal_endpoint_t* to, void* destination, uint64_t remote_address,
                                 const opal_remote_key_t* key, uint64_t size, opal_completion_t* completion) noexcept {
-  return get_with<&Endpoint::get_or_queue>(to, destination, remote_address, key, size, completion);
+  return transfer<&Endpoint::get_or_queue>(to, destination, remote_address, key, size, completion, kGet);
 }
 
 opal_status_t opal_atomic_or_queue(opal_endpoint_t* to, int op, int type, uint64_t remote_address,

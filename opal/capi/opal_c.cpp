@@ -142,6 +142,17 @@ opal_status_t add_handler(opal_context& context, const UserHandler& handler) noe
   return OPAL_OK;
 }
 
+/// Connects by `how`, a member function of Context.  `missing`: the error if an argument is null.
+template <auto how>
+opal_status_t connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer,
+                      const char* missing) noexcept {
+  if (context == nullptr || address == nullptr || peer == nullptr) return misuse(missing);
+  auto result = (context->context.get()->*how)(bytes(address, size));
+  if (!result) return fail(result.error());
+  *peer = handle_of(**result);
+  return OPAL_OK;
+}
+
 /// Copies as much of `from` as fits, and a NUL.
 void copy_text(std::string_view from, char* text, std::size_t size) noexcept {
   if (text != nullptr && size != 0) text[from.copy(text, size - 1)] = '\0';
@@ -226,24 +237,16 @@ void opal_context_address(const opal_context_t* context, const void** address, s
 }
 
 opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer) noexcept {
-  if (context == nullptr || address == nullptr || peer == nullptr) {
-    return misuse("opal_connect: a context, an address, and somewhere to put the endpoint are needed");
-  }
-  auto result = context->context->connect(bytes(address, size));
-  if (!result) return fail(result.error());
-  *peer = handle_of(**result);
-  return OPAL_OK;
+  return connect<&opal::am::Context::connect>(
+      context, address, size, peer,
+      "opal_connect: a context, an address, and somewhere to put the endpoint are needed");
 }
 
 opal_status_t opal_connect_async(opal_context_t* context, const void* address, size_t size,
                                  opal_endpoint_t** peer) noexcept {
-  if (context == nullptr || address == nullptr || peer == nullptr) {
-    return misuse("opal_connect_async: a context, an address, and somewhere to put the endpoint are needed");
-  }
-  auto result = context->context->connect_async(bytes(address, size));
-  if (!result) return fail(result.error());
-  *peer = handle_of(**result);
-  return OPAL_OK;
+  return connect<&opal::am::Context::connect_async>(
+      context, address, size, peer,
+      "opal_connect_async: a context, an address, and somewhere to put the endpoint are needed");
 }
 
 int opal_endpoint_connected(const opal_endpoint_t* peer) noexcept {

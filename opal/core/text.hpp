@@ -2,8 +2,11 @@
 // opal/core/text.hpp — operations on text for parsers.  Returned views point into the arguments.
 // Threads: pure functions.
 #pragma once
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "opal/core/export.hpp"
@@ -12,6 +15,14 @@ namespace opal {
 
 /// The parts of `text` between separators, empty ones included: one more than there are separators.
 OPAL_EXPORT std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// The number that the whole of `text` is, in decimal; nullopt if it is none or does not fit.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) noexcept {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional{value} : std::nullopt;
+}
 
 /// `text` without the blanks (space, tab, CR, LF) at its ends.
 OPAL_EXPORT std::string_view trimmed(std::string_view text) noexcept;

@@ -50,8 +50,10 @@ namespace detail {
 OPAL_EXPORT bool ask_whether_host(const void* address) noexcept;
 }  // namespace detail
 
-/// True if the processor may access the memory at `address`.  The result holds for a whole buffer, since a buffer lies
-/// in memory of one kind.
+/// True if the library may access the memory at `address` by the processor: false also for managed memory.  The result
+/// holds for a whole buffer, since a buffer lies in memory of one kind.
+/// With a driver it may wait, as memory::settle().  Requires: the caller holds no lock that a listener of memory events
+/// takes.
 inline bool is_host(const void* address) noexcept {
   if (!active()) [[likely]]
     return true;
@@ -65,8 +67,8 @@ OPAL_EXPORT Result<Memory> inspect(const void* address) noexcept;
 
 /// Makes the program's later cuMemcpy and cuMemset of this memory complete before they return
 /// (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS).  Otherwise these may return early for device memory, and the library's streams
-/// do not wait for the program's.  Cost: a call of the driver for memory not seen recently.  No effect on kinds without
-/// this attribute.
+/// do not wait for the program's.  Cost: a call of the driver for an allocation that is not among the up to 256 whose
+/// ids are cached.  No effect on kinds without this attribute.
 OPAL_EXPORT void make_synchronous(const Memory& memory) noexcept;
 
 }  // namespace opal::gpu

@@ -215,7 +215,7 @@ void Cache::give_back_counted(Registration& registration, PageHold* hold) noexce
     if (hold != nullptr) {
       (hold->previous != nullptr ? hold->previous->next : registration.holds_) = hold->next;
       if (hold->next != nullptr) hold->next->previous = hold->previous;
-      index_.any_overlapping(begin, end, [&](Registration& other) {  // the hold kept these in use, too
+      index_.visit_overlapping(begin, end, [&](Registration& other) {  // the hold kept these in use, too
         other.used_at(now());
         return false;
       });

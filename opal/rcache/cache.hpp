@@ -20,11 +20,11 @@
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/sync/backlog.hpp"
 #include "opal/core/system/fork_listener.hpp"
 #include "opal/memory/range.hpp"
 #include "opal/rcache/config.hpp"
 #include "opal/rcache/device.hpp"
-#include "opal/rcache/event_backlog.hpp"
 #include "opal/rcache/registrations/hint_table.hpp"
 #include "opal/rcache/registrations/interval_index.hpp"
 #include "opal/rcache/registrations/lease.hpp"
@@ -151,6 +151,7 @@ class OPAL_EXPORT Cache final : private ForkListener {
   };
 
   // events.cpp
+  void apply_backlog_locked() noexcept;
   std::size_t invalidate_locked(memory::Range gone) noexcept;
   void lose_locked(Registration& registration, memory::Range gone, std::size_t& count) noexcept;
 
@@ -226,12 +227,12 @@ class OPAL_EXPORT Cache final : private ForkListener {
   alignas(kCacheLine) mutable std::mutex mutex_;
   mutable std::condition_variable released_;  // signalled after each deregistration, and after a fork
   bool forking_ = false;
-  IntervalIndex index_;          // the registrations that serve new requests
-  UseOrder order_;               // the same ones, by last use
-  RegistrationList pending_;     // a thread is registering them with the device
-  RegistrationList retired_;     // serve no new requests; to be deregistered when they have no leases
-  IntervalIndex retired_valid_;  // the valid ones of retired_, which events may still invalidate
-  mutable EventBacklog backlog_;
+  IntervalIndex index_;                 // the registrations that serve new requests
+  UseOrder order_;                      // the same ones, by last use
+  RegistrationList pending_;            // a thread is registering them with the device
+  RegistrationList retired_;            // serve no new requests; to be deregistered when they have no leases
+  IntervalIndex retired_valid_;         // the valid ones of retired_, which events may still invalidate
+  Backlog<memory::Range, 16> backlog_;  // events of signal handlers that interrupted a thread inside the lock
   RegistrationPool pool_;
   std::shared_ptr<LeaseTable> tables_;   // list of the tables of all threads; those of ended threads are reused
   std::atomic<std::uint64_t> clock_{1};  // at least the LeaseTables' clocks at the last advance_clock_locked()

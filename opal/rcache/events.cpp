@@ -26,7 +26,7 @@ void Cache::Lock::unlock() noexcept {
     // The cast is valid, because no Cache object is const; only const member functions see it as const.
     auto& cache = const_cast<Cache&>(cache_);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     if (cache.backlog_.any()) [[unlikely]]
-      cache.backlog_.take([&](memory::Range gone) { (void)cache.invalidate_locked(gone); });
+      cache.apply_backlog_locked();
     held_.unlock();
     std::atomic_signal_fence(std::memory_order_seq_cst);
     locked_by_this_thread = outer_;
@@ -37,6 +37,11 @@ void Cache::Lock::unlock() noexcept {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     held_.lock();
   }
+}
+
+void Cache::apply_backlog_locked() noexcept {
+  const bool some_lost = backlog_.take([&](memory::Range gone) { (void)invalidate_locked(gone); });
+  if (some_lost) (void)invalidate_locked({0, std::numeric_limits<std::uintptr_t>::max()});
 }
 
 std::size_t Cache::invalidate(const void* address, std::size_t length) noexcept {
@@ -63,13 +68,13 @@ std::size_t Cache::invalidate_locked(memory::Range gone) noexcept {
   }
   // Registrations that lose only a part stay in retired_valid_: one pass reports the part to the device.  Those that
   // lose all memory leave retired_valid_, one at a time, because a visit must not change the index.
-  retired_valid_.any_overlapping(gone.begin, gone.end, [&](Registration& r) {
+  retired_valid_.visit_overlapping(gone.begin, gone.end, [&](Registration& r) {
     if (!whole(r)) lose_locked(r, gone, count);
     return false;
   });
   for (;;) {
     Registration* lost = nullptr;
-    retired_valid_.any_overlapping(gone.begin, gone.end, [&](Registration& r) {
+    retired_valid_.visit_overlapping(gone.begin, gone.end, [&](Registration& r) {
       if (whole(r)) lost = &r;
       return lost != nullptr;
     });

@@ -99,7 +99,7 @@ void Cache::retire_locked(Registration& registration) noexcept {
 /// An idle registration of the index that overlaps [begin, end); null if there is none.
 Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) const noexcept {
   Registration* found = nullptr;
-  index_.any_overlapping(begin, end, [&](Registration& registration) {
+  index_.visit_overlapping(begin, end, [&](Registration& registration) {
     Use use;
     if (idle_locked(registration, use)) found = &registration;
     return found != nullptr;

@@ -23,6 +23,7 @@
 #include "opal/core/config/store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/text.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "runtime/checkpoint_words.hpp"
 #include "runtime/pmix/info_list.hpp"
@@ -80,9 +81,7 @@ std::optional<std::uint64_t> number(const Value& value) {
 /// "0,1,5-7" -> {0, 1, 5, 6, 7}, without what is not a rank of a job of `size`.
 std::vector<unsigned> parse_ranks(std::string_view text, unsigned size) {
   std::vector<unsigned> ranks;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(part.size() + 1, text.size()));
+  for (const std::string_view part : opal::split(text, ',')) {
     unsigned first = 0;
     const char* const end = part.data() + part.size();
     auto [next, error] = std::from_chars(part.data(), end, first);
@@ -197,9 +196,9 @@ std::optional<CheckpointStep> parse_step(std::string_view text) {
   const auto* const name = std::find(kCheckpointSteps.begin(), kCheckpointSteps.end(), text.substr(0, space));
   if (name == kCheckpointSteps.end() || space == std::string_view::npos) return {};
   CheckpointStep step{CheckpointStep::Kind(name - kCheckpointSteps.begin())};
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data() + space + 1, end, step.round);
-  if (error != std::errc{} || rest != end) return {};
+  const auto round = opal::parse_number<decltype(step.round)>(text.substr(space + 1));
+  if (!round) return {};
+  step.round = *round;
   return step;
 }
 

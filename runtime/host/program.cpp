@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "opal/core/text.hpp"
+
 namespace runtime::launch {
 namespace {
 
@@ -38,14 +40,11 @@ Program find_program(const std::string& name, const std::string& directory, cons
     return answer(look_at(fs::path{directory} / name), name, "no such file or directory");
   }
   Found best = Found::no;
-  for (std::size_t begin = 0; begin <= search_path.size();) {
-    const std::size_t end = std::min(search_path.find(':', begin), search_path.size());
-    const fs::path folder = end == begin ? fs::path{"."} : fs::path{search_path.substr(begin, end - begin)};
-    const fs::path candidate = folder / name;
+  for (const std::string_view folder : opal::split(search_path, ':')) {
+    const fs::path candidate = fs::path{folder.empty() ? "." : folder} / name;
     const Found found = look_at(fs::path{directory} / candidate);
     if (found == Found::yes) return answer(found, candidate, "");
     if (found == Found::not_executable) best = found;
-    begin = end + 1;
   }
   return answer(best, name, "command not found");
 }

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "opal/btl/peer_id.hpp"
 #include "opal/core/environment.hpp"
 #include "runtime/guard/processes.hpp"
 #include "runtime/variables.hpp"
@@ -58,8 +58,7 @@ void kill_members(const std::string& session) {
 }  // namespace
 
 Session Session::plan() {
-  std::uint32_t random = 0;
-  if (::getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<std::uint32_t>(::time(nullptr));
+  const auto random = static_cast<std::uint32_t>(opal::PeerId::random().low);
   std::string job_id = fmt::format("{}{}-{:08x}", name_prefix(), ::getpid(), random);
   std::string directory = fmt::format("{}/{}", base_directory(), job_id);
   return Session{std::move(job_id), std::move(directory)};

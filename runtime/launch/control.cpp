@@ -10,10 +10,10 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 
+#include "opal/core/text.hpp"
 #include "runtime/host/session.hpp"
 
 namespace runtime::launch {
@@ -131,15 +131,11 @@ void Control::serve(Clients::iterator client) {
   client->silence = {};
   const std::string_view line = std::string_view{client->line}.substr(0, client->line.find('\n'));
   if (line == kResume) return answer(client, quiescence_.resume());
-  std::uint64_t milliseconds = 0;
-  const char* const end = line.data() + line.size();
-  if (!line.starts_with(kQuiesce)) return answer(client, "no such request");
-  const auto [rest, error] = std::from_chars(line.data() + kQuiesce.size(), end, milliseconds);
-  if (error != std::errc{} || rest != end || milliseconds > kLongestTimeoutMs) {
-    return answer(client, "no such request");
-  }
+  const auto milliseconds =
+      line.starts_with(kQuiesce) ? opal::parse_number<std::uint64_t>(line.substr(kQuiesce.size())) : std::nullopt;
+  if (!milliseconds || *milliseconds > kLongestTimeoutMs) return answer(client, "no such request");
   client->asks = true;
-  quiescence_.quiesce(std::chrono::milliseconds{milliseconds}, [this, client](const std::string& problem) {
+  quiescence_.quiesce(std::chrono::milliseconds{*milliseconds}, [this, client](const std::string& problem) {
     client->asks = false;
     answer(client, problem);
   });

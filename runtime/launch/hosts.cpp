@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -62,17 +61,9 @@ std::string check_name(std::string_view name) {
   return {};
 }
 
-template <class Number>
-std::optional<Number> parse(std::string_view text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return {};
-  return value;
-}
-
 /// A number from 0 on.
 std::optional<unsigned> count(std::string_view text) {
-  const auto value = parse<unsigned>(text);
+  const auto value = opal::parse_number<unsigned>(text);
   return value && *value <= kMostHosts ? value : std::nullopt;
 }
 std::optional<unsigned> number(std::string_view text) {
@@ -180,8 +171,8 @@ std::vector<std::string> expand_ranges(std::string_view text) {
   for (const std::string_view range : opal::split(text, ',')) {
     const std::size_t dash = range.find('-');
     const std::string_view first = range.substr(0, dash);
-    const auto from = parse<std::uint64_t>(first);
-    const auto to = dash == std::string_view::npos ? from : parse<std::uint64_t>(range.substr(dash + 1));
+    const auto from = opal::parse_number<std::uint64_t>(first);
+    const auto to = dash == std::string_view::npos ? from : opal::parse_number<std::uint64_t>(range.substr(dash + 1));
     if (!from || !to || *to < *from || *to - *from >= kMostHosts - numbers.size()) return {};
     for (std::uint64_t i = *from;; ++i) {
       numbers.push_back(fmt::format("{:0{}}", i, first.size()));
@@ -234,8 +225,7 @@ std::vector<std::string> expand_host_list(const std::string& text) {
 
 std::vector<unsigned> expand_counts(const std::string& text) {
   std::vector<unsigned> counts;
-  std::istringstream parts{text};
-  for (std::string part; std::getline(parts, part, ',');) {
+  for (const std::string_view part : opal::split(text, ',')) {
     const std::size_t times = part.find("(x");
     const auto value = count(part.substr(0, times));
     auto repeat = std::optional<unsigned>{1};

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "opal/am/components.hpp"
@@ -86,14 +85,13 @@ std::optional<Level> parse_level(const std::string& word) {
 
 /// As CLI::Range, but refuses "nan", which CLI::Range accepts.
 CLI::Validator seconds(double least, double most) {
-  return CLI::Validator{
-      [least, most](std::string& text) {
-        double value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool valid = error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most;
-        return valid ? std::string{} : fmt::format("Value {} not in range {:g} to {:g}", text, least, most);
-      },
-      fmt::format("FLOAT in [{:g} - {:g}]", least, most)};
+  return CLI::Validator{[least, most](std::string& text) {
+                          const auto value = opal::parse_number<double>(text);
+                          const bool valid = value && *value >= least && *value <= most;
+                          return valid ? std::string{}
+                                       : fmt::format("Value {} not in range {:g} to {:g}", text, least, most);
+                        },
+                        fmt::format("FLOAT in [{:g} - {:g}]", least, most)};
 }
 
 void declare(CLI::App& app, Options& options, Raw& raw) {
@@ -196,10 +194,9 @@ std::chrono::milliseconds milliseconds(double seconds) {
 std::optional<InputTarget> parse_input(const std::string& text) {
   if (text == "all") return InputTarget{InputTarget::Kind::all, 0};
   if (text == "none") return InputTarget{InputTarget::Kind::none, 0};
-  unsigned rank = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-  if (error != std::errc{} || end != text.data() + text.size()) return {};
-  return InputTarget{InputTarget::Kind::rank, rank};
+  const auto rank = opal::parse_number<unsigned>(text);
+  if (!rank) return {};
+  return InputTarget{InputTarget::Kind::rank, *rank};
 }
 
 /// Empty, or what is wrong.

@@ -202,14 +202,14 @@ bool Admission::take(int listener) {
 }
 
 std::optional<Fd> Admission::ready_one() {
-  for (auto guest = waiting_.begin(); guest != waiting_.end();) {
-    const Progress progress = look_at(guest->fd.get());
-    if (progress == Progress::partial && !guest->until.expired()) {
-      ++guest;
+  for (auto connection = waiting_.begin(); connection != waiting_.end();) {
+    const Progress progress = look_at(connection->fd.get());
+    if (progress == Progress::partial && !connection->until.expired()) {
+      ++connection;
       continue;
     }
-    Fd fd = std::move(guest->fd);
-    guest = waiting_.erase(guest);
+    Fd fd = std::move(connection->fd);
+    connection = waiting_.erase(connection);
     if (progress == Progress::complete) return fd;
   }
   return {};
@@ -232,7 +232,7 @@ int Admission::next(int listener) noexcept {
       return -1;
     }
     std::vector<pollfd> events{{listener, POLLIN, 0}};
-    for (const Guest& guest : waiting_) events.push_back({guest.fd.get(), POLLIN | POLLRDHUP, 0});
+    for (const Waiting& connection : waiting_) events.push_back({connection.fd.get(), POLLIN | POLLRDHUP, 0});
     ::poll(events.data(), events.size(), waiting_.front().until.poll_timeout_ms());
   }
 }

@@ -43,7 +43,7 @@ class Admission {
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
 
  private:
-  struct Guest {
+  struct Waiting {
     Fd fd;
     opal::Deadline until;
   };
@@ -57,8 +57,8 @@ class Admission {
 
   const std::function<Ownership(int fd)> ownership_;
   const std::chrono::milliseconds timeout_;
-  std::deque<Guest> waiting_;  // the oldest first
-  Fd reserve_;                 // closed to accept, and so to refuse, a connection when descriptors run out
+  std::deque<Waiting> waiting_;  // the oldest first
+  Fd reserve_;                   // closed to accept, and so to refuse, a connection when descriptors run out
 };
 
 }  // namespace runtime::pmix

@@ -27,8 +27,8 @@ class ScriptedModule final : public btl::MessageTransport {
     void die(const Error& why) { mark_dead(why); }
   };
 
-  ScriptedModule(const btl::Host& host, const btl::Component& component)
-      : btl::MessageTransport(host,
+  ScriptedModule(const btl::ModuleParameters& parameters, const btl::Component& component)
+      : btl::MessageTransport(parameters,
                               {.transport = component.name, .exclusivity = component.exclusivity, .max_send = 256}) {
     opened.push_back(this);
   }
@@ -48,12 +48,12 @@ class ScriptedModule final : public btl::MessageTransport {
     const Error why{Errc::peer_gone, 0, "scripted: killed"};
     endpoint.die(why);
     emulation().endpoint_gone(endpoint, why);
-    host().observer.on_failed(endpoint, why);
+    parameters().observer.on_failed(endpoint, why);
   }
-  void accept(const PeerId& peer) { host().observer.on_accepted(endpoints.emplace_back(*this, peer)); }
+  void accept(const PeerId& peer) { parameters().observer.on_accepted(endpoints.emplace_back(*this, peer)); }
   void deliver(Endpoint& from, Tag tag, ByteSpan bytes) {
     btl::Delivery delivery{from, tag, bytes};
-    host().handlers.dispatch(delivery);
+    parameters().handlers.dispatch(delivery);
   }
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
@@ -101,9 +101,9 @@ class ScriptedModule final : public btl::MessageTransport {
 };
 
 template <const btl::Component& component>
-Result<btl::Modules> open_scripted(const btl::Host& host, const config::Store&) {
+Result<btl::Modules> open_scripted(const btl::ModuleParameters& parameters, const config::Store&) {
   btl::Modules modules;
-  modules.push_back(std::make_unique<ScriptedModule>(host, component));
+  modules.push_back(std::make_unique<ScriptedModule>(parameters, component));
   return modules;
 }
 

@@ -22,9 +22,9 @@ T must(Result<T> result) {
 
 Side::Side(const std::string& transport, const config::Store& store, const Secret& secret)
     : Side(
-          [&](const btl::Host& host) -> Result<std::unique_ptr<btl::Module>> {
+          [&](const btl::ModuleParameters& parameters) -> Result<std::unique_ptr<btl::Module>> {
             const config::Store& settings = store.settings().empty() ? config::Store::from_environment() : store;
-            OPAL_TRY_ASSIGN(auto modules, all_transports().find(transport)->open(host, settings));
+            OPAL_TRY_ASSIGN(auto modules, all_transports().find(transport)->open(parameters, settings));
             return std::move(modules.front());
           },
           false, secret) {}

@@ -34,7 +34,7 @@ struct CountedCompletion : Completion {
 
 class Side final : public btl::Observer {
  public:
-  using Open = std::function<Result<std::unique_ptr<btl::Module>>(const btl::Host& host)>;
+  using Open = std::function<Result<std::unique_ptr<btl::Module>>(const btl::ModuleParameters& parameters)>;
 
   /// An empty `store`: the environment's.
   explicit Side(const std::string& transport, const config::Store& store = {}, const Secret& secret = {});

@@ -25,8 +25,8 @@ inline constexpr Tag kMeet = kUserTags.first + 1;
 class SideEnd {
  public:
   explicit SideEnd(const opal::test::Channel& other, const btl::smcuda::Settings& settings = {})
-      : side([&](const btl::Host& host) -> Result<std::unique_ptr<btl::Module>> {
-          OPAL_TRY_ASSIGN(auto module, btl::smcuda::Module::open(host, settings));
+      : side([&](const btl::ModuleParameters& parameters) -> Result<std::unique_ptr<btl::Module>> {
+          OPAL_TRY_ASSIGN(auto module, btl::smcuda::Module::open(parameters, settings));
           return std::unique_ptr<btl::Module>{std::move(module)};
         }) {
     EXPECT_TRUE(side.handlers().set(kMeet, btl::bind<&SideEnd::on_meet>(*this, "meet")));

@@ -237,8 +237,9 @@ CrowdResult Crowd::run() {
   CrowdResult result;
   const std::size_t empty = heap_in_use();
   for (Id id = 0; id < count; ++id) {
-    const btl::Host host{PeerId{id + 1, id + 1}, handlers_, registrations_, *this, {}};
-    members.push_back(std::make_unique<CrowdMember>(*this, id, std::move(*btl::sim::Module::open(host, config_))));
+    const btl::ModuleParameters parameters{PeerId{id + 1, id + 1}, handlers_, registrations_, *this, {}};
+    members.push_back(
+        std::make_unique<CrowdMember>(*this, id, std::move(*btl::sim::Module::open(parameters, config_))));
   }
   const std::size_t idle = heap_in_use();
   result.device_memory = (idle - std::min(idle, empty + count * sizeof(CrowdMember))) / count;

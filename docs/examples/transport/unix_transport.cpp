@@ -54,9 +54,9 @@ struct Incoming {
 
 class Module final : public btl::ConnectedTransport<Endpoint> {
  public:
-  static Result<btl::Modules> open(const btl::Host& host, const config::Store& store) {
+  static Result<btl::Modules> open(const btl::ModuleParameters& parameters, const config::Store& store) {
     OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-    std::unique_ptr<Module> module{new Module{host, config}};
+    std::unique_ptr<Module> module{new Module{parameters, config}};
     const SocketName name{module->address_.name};
     module->epoll_ = Fd{::epoll_create1(EPOLL_CLOEXEC)};
     module->listener_ = new_socket();
@@ -80,7 +80,7 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
     if (address.size() != sizeof to || !read_object(address, to) || to.magic != kMagic || to.id != peer) {
       return Error{Errc::protocol, 0, "unix address: not one of this peer", address.size()};
     }
-    if (peer == host().id) return Error{Errc::unreachable, 0, "unix: does not connect a process to itself"};
+    if (peer == parameters().id) return Error{Errc::unreachable, 0, "unix: does not connect a process to itself"};
     if (Endpoint* const known = find(peer); known != nullptr) {
       if (!known->dead()) return known;
       fail(*known, known->error());  // a send failed; what the peer sent before is given up
@@ -91,8 +91,8 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
     if (!fd || ::connect(fd.get(), name.get(), name.kSize) != 0) {
       return Error{Errc::unreachable, errno, "connect(unix)"};
     }
-    const Secret key = key_of(host().secret, to.name);
-    Hello hello{host().id, fresh_nonce(), {}};
+    const Secret key = key_of(parameters().secret, to.name);
+    Hello hello{parameters().id, fresh_nonce(), {}};
     hello.proof = hello_proof(key, hello);
     if (!send_packet(fd, bytes_of(hello), {}, {})) return Error{Errc::unreachable, errno, "unix: send of Hello"};
     Endpoint& endpoint = add(std::make_unique<Endpoint>(*this, peer, std::move(fd)));
@@ -118,14 +118,14 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
   [[nodiscard]] int wait_fd() const noexcept override { return epoll_.get(); }
 
  private:
-  Module(const btl::Host& host, const Config& config)
-      : ConnectedTransport(host, {.transport = "unix",
-                                  .max_send = kMaxSend,
-                                  .eager = 8 << 10,
-                                  .latency_ns = 5000,
-                                  .bandwidth_Bps = 2'000'000'000}),
+  Module(const btl::ModuleParameters& parameters, const Config& config)
+      : ConnectedTransport(parameters, {.transport = "unix",
+                                        .max_send = kMaxSend,
+                                        .eager = 8 << 10,
+                                        .latency_ns = 5000,
+                                        .bandwidth_Bps = 2'000'000'000}),
         config_(config),
-        address_{kMagic, host.id, fresh_nonce()} {}
+        address_{kMagic, parameters.id, fresh_nonce()} {}
 
   static Fd new_socket() { return Fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)}; }
 
@@ -192,7 +192,7 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
     Frame frame{};
     if (!read_object(packet, frame) || !is_tag(frame.tag)) return false;
     btl::Delivery delivery{from, frame.tag, packet.subspan(sizeof frame)};
-    host().handlers.dispatch(delivery);
+    parameters().handlers.dispatch(delivery);
     return true;
   }
 
@@ -215,14 +215,14 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
     const ssize_t got = ::recv(one.fd.get(), &hello, sizeof hello, MSG_TRUNC);
     if (got >= 0 || errno != EAGAIN) {
       const bool genuine =
-          got == sizeof hello && same(hello.proof, hello_proof(key_, hello)) && hello.from != host().id;
+          got == sizeof hello && same(hello.proof, hello_proof(key_, hello)) && hello.from != parameters().id;
       if (one.hello || !genuine) return true;
       one.hello = hello;
     }
     if (!one.hello) return false;
     const PeerId peer = one.hello->from;
     Endpoint* known = find(peer);
-    const bool crossing = known != nullptr && !known->open && !known->dead() && peer < host().id;
+    const bool crossing = known != nullptr && !known->open && !known->dead() && peer < parameters().id;
     if (!vacant(peer) && !crossing) return false;
     const Welcome welcome{welcome_proof(key_, *one.hello)};
     if (!send_packet(one.fd, bytes_of(welcome), {}, {})) return true;
@@ -267,7 +267,7 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
   std::vector<Incoming> incoming_;
   const Config config_;
   const Address address_;
-  const Secret key_ = key_of(host().secret, address_.name);
+  const Secret key_ = key_of(parameters().secret, address_.name);
   alignas(8) std::array<std::byte, sizeof(Frame) + kMaxSend> buffer_;  // one received packet
 };
 

@@ -37,7 +37,7 @@ struct Form {
   template <class Share, class Build, class BuildInter>
   int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build, BuildInter&& build_inter) const {
     if (kind == Kind::blocking) {
-      if (coll::HostTeam* const team = coll::HostTeam::find(call.process().job(), comm)) {
+      if (coll::HostTeam* const team = coll::HostTeam::for_collective(call.process().job(), comm)) {
         if (const coll::HostTeam::Outcome outcome = share(*team)) return call.finish(*outcome);
       }
     }

@@ -147,7 +147,7 @@ std::vector<int> HostTeam::leaders_for(int root) const {
   return leaders;
 }
 
-HostTeam* HostTeam::find(Job& job, comm::Communicator& comm) {
+HostTeam* HostTeam::for_collective(Job& job, comm::Communicator& comm) {
   if (comm.host_team != nullptr) [[likely]]
     return comm.host_team.get();
   const Config& config = comm.vci().scheduler().config();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/coll/host/team.hpp — blocking collectives of a communicator in two levels: the ranks of a host use shared
 // memory, one leader per host exchanges messages with the leaders of other hosts (docs/design/mpi-collectives.md).
-// Owned by its communicator; borrows the Job.  find() creates it within a blocking collective of all its processes.
+// Owned by its communicator; borrows the Job.  for_collective() creates it.
 // Each operation returns an error class, or nullopt: it does not use shared memory, and the caller runs a Schedule.
 // All processes decide alike, since they use only what the standard requires to be equal everywhere.
 // Threads: one at a time, which the standard requires for the collectives of a communicator.
@@ -45,8 +45,9 @@ class HostTeam {
   using Outcome = std::optional<int>;
 
   /// The team of `comm`, for one blocking collective.  Null: during the first mpi_coll_share_after collectives, or the
-  /// communicator cannot have a team.  Requires: every process calls it once in each blocking collective on `comm`.
-  static HostTeam* find(Job& job, comm::Communicator& comm);
+  /// communicator cannot have a team.  One call makes the team, which is itself a collective with messages.
+  /// Requires: all processes of the communicator call it, once in each blocking collective on `comm`.
+  static HostTeam* for_collective(Job& job, comm::Communicator& comm);
 
   Outcome barrier();
   Outcome bcast(const Buffer& buffer, int root);

@@ -20,8 +20,8 @@ namespace opal::am {
 class NoTransport final : public btl::MessageTransport {
  public:
   /// `max_send`: bytes of the longest message that send_or_queue() accepts for such an endpoint.
-  NoTransport(const btl::Host& host, std::size_t max_send)
-      : btl::MessageTransport(host, {.transport = "none", .max_send = max_send}) {}
+  NoTransport(const btl::ModuleParameters& parameters, std::size_t max_send)
+      : btl::MessageTransport(parameters, {.transport = "none", .max_send = max_send}) {}
 
   /// Adds an endpoint to the peer of `route`, dead if `route` is dead.
   btl::Endpoint& add(const btl::Endpoint& route) { return keep(std::make_unique<Endpoint>(*this, route)); }
@@ -62,7 +62,7 @@ class NoTransport final : public btl::MessageTransport {
     for (; !failed_.empty(); ++count) {
       btl::Endpoint& endpoint = *failed_.back();
       failed_.pop_back();
-      host().observer.on_failed(endpoint, endpoint.error());
+      parameters().observer.on_failed(endpoint, endpoint.error());
     }
     return count;
   }

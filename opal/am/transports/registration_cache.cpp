@@ -46,7 +46,7 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
   const auto rights = static_cast<Rights>(registration.access());
   OPAL_TRY_ASSIGN(const MemoryHandle handle,
                   handles_ == Handles::of_table
-                      ? module_.host().registrations.add(registration.base(), registration.length(), rights)
+                      ? module_.parameters().registrations.add(registration.base(), registration.length(), rights)
                       : module_.register_memory(registration.base(), registration.length(), rights));
   registration.cookie().set(handle);
   return {};
@@ -54,19 +54,20 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
 
 void RegistrationCache::deregister_memory(rcache::Registration& registration) noexcept {
   const auto handle = registration.cookie().get<MemoryHandle>();
-  const auto gone =
-      handles_ == Handles::of_table ? module_.host().registrations.remove(handle) : module_.deregister_memory(handle);
+  const auto gone = handles_ == Handles::of_table ? module_.parameters().registrations.remove(handle)
+                                                  : module_.deregister_memory(handle);
   if (!gone) log::error("am", "registration cache: {}", to_string(gone.error()));
 }
 
 void RegistrationCache::invalidated(const rcache::Registration& registration) noexcept {
   const auto handle = registration.cookie().get<MemoryHandle>();
-  handles_ == Handles::of_table ? module_.host().registrations.invalidate(handle) : module_.invalidate_memory(handle);
+  handles_ == Handles::of_table ? module_.parameters().registrations.invalidate(handle)
+                                : module_.invalidate_memory(handle);
 }
 
 void RegistrationCache::invalidated_part(const rcache::Registration& registration, memory::Range gone) noexcept {
   const auto handle = registration.cookie().get<MemoryHandle>();
-  handles_ == Handles::of_table ? module_.host().registrations.invalidate_part(handle, gone)
+  handles_ == Handles::of_table ? module_.parameters().registrations.invalidate_part(handle, gone)
                                 : module_.invalidate_memory_part(handle, gone);
 }
 

@@ -41,18 +41,6 @@ Result<void> StagedTransfers::make_chunks() noexcept try {
   return Error{Errc::no_memory, 0, "StagedTransfers: chunks", config_.stage_chunks};
 }
 
-Post StagedTransfers::put(btl::Endpoint& to, const void* here, std::uint64_t remote_address, const MemoryHandle& remote,
-                          std::uint64_t size, Completion& completion) noexcept {
-  // A put only reads `here`.
-  return transfer(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(here)), remote_address, remote, size,
-                  completion);
-}
-
-Post StagedTransfers::get(btl::Endpoint& to, void* here, std::uint64_t remote_address, const MemoryHandle& remote,
-                          std::uint64_t size, Completion& completion) noexcept {
-  return transfer(Kind::get, to, static_cast<std::byte*>(here), remote_address, remote, size, completion);
-}
-
 Post StagedTransfers::transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
                                const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (to.dead()) return btl::refuse(completion, to.error());
@@ -62,8 +50,7 @@ Post StagedTransfers::transfer(Kind kind, btl::Endpoint& to, std::byte* here, st
     return btl::refuse(completion,
                        {Errc::os, 0, "am: GPU memory is not staged any more: the device has stopped copying"});
   if (size == 0) {  // the transport checks the bounds
-    return kind == Kind::put ? to.module().put(to, memory_.data(), nullptr, remote_address, remote, 0, completion)
-                             : to.module().get(to, memory_.data(), nullptr, remote_address, remote, 0, completion);
+    return to.module().transfer(kind, to, memory_.data(), nullptr, remote_address, remote, 0, completion);
   }
   const auto memory = gpu::inspect(here);
   if (!memory) return btl::refuse(completion, memory.error());

@@ -23,11 +23,9 @@ class StagedTransfers final : btl::TransferEngine {
   /// Requires: idle().
   ~StagedTransfers();
 
-  /// As btl::Module::put and get; `here` is GPU memory.  Errors: no_memory, those of gpu::inspect() and WorkContext.
-  Post put(btl::Endpoint& to, const void* here, std::uint64_t remote_address, const MemoryHandle& remote,
-           std::uint64_t size, Completion& completion) noexcept;
-  Post get(btl::Endpoint& to, void* here, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-           Completion& completion) noexcept;
+  /// As btl::Module::transfer(); `here` is GPU memory.  Errors: no_memory, those of gpu::inspect() and WorkContext.
+  Post transfer(btl::OperationKind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
   /// Completes when all earlier staged puts to `to` (null: all endpoints) are visible at the target.
   Post flush(const btl::Endpoint* to, Completion& completion) noexcept { return table_.flush(to, completion); }
 
@@ -47,8 +45,6 @@ class StagedTransfers final : btl::TransferEngine {
   using Kind = btl::RdmaOperation::Kind;
   struct Chunk;
 
-  Post transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
-                std::uint64_t size, Completion& completion) noexcept;
   Result<void> make_chunks() noexcept;
   std::size_t work() noexcept;
 

@@ -40,8 +40,8 @@ bool TransportFilter::allows(const btl::Component& component) const {
   return named != exclude_;
 }
 
-Transports Transports::open(const btl::Host& host, const config::Store& store, const btl::Registry& registry,
-                            const TransportFilter& filter) {
+Transports Transports::open(const btl::ModuleParameters& parameters, const config::Store& store,
+                            const btl::Registry& registry, const TransportFilter& filter) {
   Transports result;
   for (const btl::Component* component : registry.components()) {
     if (!filter.allows(*component)) {
@@ -58,7 +58,7 @@ Transports Transports::open(const btl::Host& host, const config::Store& store, c
       result.refused.push_back({component->name, to_string(usable.error())});
       continue;
     }
-    auto modules = component->open(host, store);
+    auto modules = component->open(parameters, store);
     if (!modules) {
       log::warn("am", "transport {} is left out: {}", component->name, to_string(modules.error()));
       result.refused.push_back({component->name, to_string(modules.error())});

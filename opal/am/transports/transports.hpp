@@ -40,8 +40,8 @@ struct Transports {
   std::vector<Refused> refused;
 
   /// Opens each transport that the filter allows.  One that cannot be opened goes to `refused`; that is no error.
-  static Transports open(const btl::Host& host, const config::Store& store, const btl::Registry& registry,
-                         const TransportFilter& filter);
+  static Transports open(const btl::ModuleParameters& parameters, const config::Store& store,
+                         const btl::Registry& registry, const TransportFilter& filter);
 };
 
 }  // namespace opal::am

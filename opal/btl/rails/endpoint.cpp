@@ -2,7 +2,6 @@
 #include "opal/btl/rails/endpoint.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,16 +18,10 @@ constexpr std::uint64_t kAttemptEvery = 1'000'000'000;  // ns between attempts t
 /// a - b of numbers that are counted round.
 std::int32_t distance(std::uint32_t a, std::uint32_t b) noexcept { return static_cast<std::int32_t>(a - b); }
 
-std::uint64_t fresh_session() noexcept {
-  std::uint64_t session = 0;
-  while (session == 0) (void)!::getrandom(&session, sizeof session, 0);
-  return session;
-}
-
 }  // namespace
 
 Endpoint::Endpoint(Module& module, const PeerId& peer, std::size_t rails)
-    : btl::Endpoint(module, peer), session(fresh_session()), rails_(module), routes_(rails) {
+    : btl::Endpoint(module, peer), session(PeerId::random().low | 1), rails_(module), routes_(rails) {
   for (std::size_t i = 0; i < rails; ++i) {
     routes_[i].owner = this;
     routes_[i].rail = static_cast<std::uint32_t>(i);
@@ -228,18 +221,12 @@ Post Endpoint::send_kept(std::uint32_t number) noexcept {
 }
 
 Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  if (dead()) return Post::failed;
-  const std::size_t size = header.size() + payload.size();
-  if (size > rails_.attributes().max_send) {
-    set_error({Errc::invalid_argument, 0, "rails: message longer than max_send", size});
-    return Post::failed;
-  }
   const bool ready = !broken_ && current_ != nullptr && current_->below != nullptr && current_->hello_sent &&
                      sent_ == next_ && next_ - confirmed_ < kWindow;
   if (!ready) return Post::again;
   std::vector<std::byte>& bytes = kept_[next_ % kWindow];
   const wire::Envelope envelope{next_, expected_, tag, wire::Kind::message, 0, 0};
-  bytes.resize(sizeof envelope + size);  // its room stays from message to message
+  bytes.resize(sizeof envelope + header.size() + payload.size());  // its room stays from message to message
   std::memcpy(bytes.data(), &envelope, sizeof envelope);
   auto at = std::copy(header.begin(), header.end(), bytes.begin() + sizeof envelope);
   std::copy(payload.begin(), payload.end(), at);

@@ -55,6 +55,7 @@ class Endpoint final : public btl::Endpoint {
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] bool one_sided() const noexcept override;
 
+  /// Requires: the endpoint is not dead, and the message is not longer than max_send.
   Post send(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
 
   /// Handles a message that came by `route`, except hello, which the module handles.  The bytes are not checked yet.

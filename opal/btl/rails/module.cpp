@@ -83,11 +83,12 @@ bool is_the_callers(const Error& why) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t count, const Opener& opener) {
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, std::size_t count,
+                                             const Opener& opener) {
   auto below = std::make_unique<Below>();
   OPAL_TRY(RdmaEmulation::install(below->handlers));
   OPAL_TRY(below->handlers.set(wire::kTag, bind<&Below::on_message>(*below, "rails")));
-  const Host inner{host.id, below->handlers, host.registrations, *below, host.secret};
+  const ModuleParameters inner{parameters.id, below->handlers, parameters.registrations, *below, parameters.secret};
   Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
   if (!epoll) return Error{Errc::os, errno, "epoll_create1(rails)"};
   for (std::size_t i = 0; i < std::min(count, kMostRails); ++i) {
@@ -105,11 +106,11 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t count
     below->modules.push_back(std::move(*opened));
   }
   const Attributes attributes = joined(below->modules);
-  return std::unique_ptr<Module>{new Module{host, attributes, std::move(below), std::move(epoll)}};
+  return std::unique_ptr<Module>{new Module{parameters, attributes, std::move(below), std::move(epoll)}};
 }
 
-Module::Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll)
-    : ConnectedTransport(host, attributes),
+Module::Module(const ModuleParameters& parameters, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll)
+    : ConnectedTransport(parameters, attributes),
       owned_below_(std::move(below)),
       below_(*owned_below_),
       epoll_(std::move(epoll)),
@@ -132,16 +133,8 @@ Module::~Module() {
   below_.modules.clear();
 }
 
-Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Opener& opener) {
-  Modules modules;
-  if (count <= 1) {
-    OPAL_TRY_ASSIGN(auto module, opener(host, 0));
-    modules.push_back(std::move(module));
-  } else {
-    OPAL_TRY_ASSIGN(auto module, Module::open(host, count, opener));
-    modules.push_back(std::move(module));
-  }
-  return modules;
+Result<Modules> open_rails(const ModuleParameters& parameters, std::size_t count, const Module::Opener& opener) {
+  return count <= 1 ? only(opener(parameters, 0)) : only(Module::open(parameters, count, opener));
 }
 
 // ---- Peers ------------------------------------------------------------------------------------------------------
@@ -267,7 +260,7 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   attend(*known);
   if (!fresh) return;
   ++events_;
-  host().observer.on_accepted(*known);
+  parameters().observer.on_accepted(*known);
 }
 
 void Module::end(Endpoint& endpoint) noexcept {
@@ -317,10 +310,11 @@ void Module::on_message(Delivery& delivery) noexcept {
 void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
   ++events_;
   Delivery delivery{from, tag, data};
-  host().handlers.dispatch(delivery);
+  parameters().handlers.dispatch(delivery);
 }
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (!accepts(to, header.size() + payload.size())) return Post::failed;
   return static_cast<Endpoint&>(to).send(tag, header, payload);
 }
 
@@ -361,14 +355,14 @@ Result<void> Module::deregister_memory(const MemoryHandle& handle) {
 }
 
 void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
-  if (const auto software = software_of(handle)) host().registrations.invalidate(*software);
+  if (const auto software = software_of(handle)) parameters().registrations.invalidate(*software);
   for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
     if (const auto part = part_of(handle, i)) below_.modules[i]->invalidate_memory(*part);
   }
 }
 
 void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  if (const auto software = software_of(handle)) host().registrations.invalidate_part(*software, gone);
+  if (const auto software = software_of(handle)) parameters().registrations.invalidate_part(*software, gone);
   for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
     if (const auto part = part_of(handle, i)) below_.modules[i]->invalidate_memory_part(*part, gone);
   }
@@ -378,14 +372,13 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* lo
                       std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                       Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  const bool put = kind == RdmaOperation::Kind::put;
   if (pipelined_.takes(remote)) {
     return pipelined_.transfer(kind, to, local, local_handle, remote_address, remote, size, completion);
   }
   const auto software = software_of(remote);
   const auto claims = software ? SoftwareHandle::decode(*software) : Result<SoftwareHandle>{software.error()};
   if (!claims) return refuse(completion, claims.error());
-  const auto right = check_claims(*claims, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
+  const auto right = check_claims(*claims, remote_address, size, right_for(kind));
   if (!right) return refuse(completion, right.error());
   completion.error = {};
   if (size == 0) return Post::done;

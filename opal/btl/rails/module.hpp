@@ -27,12 +27,13 @@ inline constexpr std::size_t kMostRails = 4;
 
 class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
-  /// Opens the module of rail number `rail`, with `below` as its Host.
-  using Opener = std::function<Result<std::unique_ptr<btl::Module>>(const Host& below, std::size_t rail)>;
+  /// Opens the module of rail number `rail`, with `below` as its ModuleParameters.
+  using Opener = std::function<Result<std::unique_ptr<btl::Module>>(const ModuleParameters& below, std::size_t rail)>;
 
   /// Opens `count` >= 1 rails, at most kMostRails.  If a rail other than the first fails to open, it and all behind it
   /// are left out, with a warning.  Errors: of opening the first rail, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, std::size_t count, const Opener& opener);
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, std::size_t count,
+                                              const Opener& opener);
   ~Module() override;
 
   [[nodiscard]] const std::vector<std::unique_ptr<btl::Module>>& rails() const noexcept { return below_.modules; }
@@ -74,7 +75,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left; }
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override;
-  /// The observer and the handler table in the Host of the rails.
+  /// The observer and the handler table in the ModuleParameters of the rails.
   struct Below final : Observer {
     void on_accepted(btl::Endpoint& route) noexcept override { rails->on_accepted(route); }
     void on_failed(btl::Endpoint& route, const Error& why) noexcept override { rails->on_failed(route, why); }
@@ -83,7 +84,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
     HandlerTable handlers;
     std::vector<std::unique_ptr<btl::Module>> modules;  // destroyed before `handlers`
   };
-  Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll);
+  Module(const ModuleParameters& parameters, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll);
 
   void on_accepted(btl::Endpoint& route) noexcept;
   void on_failed(btl::Endpoint& route, const Error& why) noexcept;
@@ -98,7 +99,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] std::size_t settle() noexcept;
   void end(Endpoint& endpoint) noexcept;
 
-  std::unique_ptr<Below> owned_below_;  // at a stable address, which the rails' Host refers to
+  std::unique_ptr<Below> owned_below_;  // at a stable address, which the rails' ModuleParameters refers to
   Below& below_;
   Fd epoll_;  // over wait_fd() of all rails
   std::vector<std::byte> address_;
@@ -112,6 +113,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 };
 
 /// For Component::open: returns the module of one device as it is if `count` <= 1, else a Module over `count` rails.
-OPAL_EXPORT Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Opener& opener);
+OPAL_EXPORT Result<Modules> open_rails(const ModuleParameters& parameters, std::size_t count,
+                                       const Module::Opener& opener);
 
 }  // namespace opal::btl::rails

@@ -162,7 +162,7 @@ TransferEngine::Move Transfers::outcome(Piece& piece, Post post) noexcept {
   leave_route(piece);
   piece.broken = nullptr;  // not in flight, so no fence is needed
   if (post == Post::again) return Move::held;
-  return post == Post::done ? Move::ended : judge(piece);
+  return post == Post::done ? Move::ended : after_error(piece);
 }
 
 void Transfers::leave_route(Piece& piece) noexcept {
@@ -173,11 +173,11 @@ void Transfers::leave_route(Piece& piece) noexcept {
 
 TransferEngine::Move Transfers::moved(TransferPiece& ended) noexcept {
   auto& piece = static_cast<Piece&>(ended);
-  return piece.ok() ? Move::ended : judge(piece);
+  return piece.ok() ? Move::ended : after_error(piece);
 }
 
 /// After an error of the piece: holds it for another rail, or fails the operation.
-TransferEngine::Move Transfers::judge(Piece& piece) noexcept {
+TransferEngine::Move Transfers::after_error(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
   const btl::Endpoint& to = *operation.to;
   if (!to.dead() && !operation.failed() && is_the_rails(piece.error)) return leave_route(piece), Move::held;

@@ -60,7 +60,7 @@ class Transfers final : TransferEngine {
   [[nodiscard]] static bool is_fenced(const Piece& piece) noexcept;
   Move outcome(Piece& piece, Post post) noexcept;
   static void leave_route(Piece& piece) noexcept;
-  Move judge(Piece& piece) noexcept;
+  Move after_error(Piece& piece) noexcept;
   void borrow(Piece& piece, MemoryHandle& handle, const MemoryHandle*& registered) noexcept;
 
   Module& rails_;

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::uint32_t kExclusivity = 65536;  // above all others: messages to the own Context use self
 
-Result<Modules> open(const Host& host, const config::Store& /*store*/) { return only(Module::open(host)); }
+Result<Modules> open(const ModuleParameters& parameters, const config::Store& /*store*/) {
+  return only(Module::open(parameters));
+}
 
 constexpr Component kComponent{
     .name = "self",

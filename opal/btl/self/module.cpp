@@ -32,19 +32,19 @@ std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byt
 
 }  // namespace
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t ring) {
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, std::size_t ring) {
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(self)"};
-  return std::unique_ptr<Module>{new Module{host, ring, std::move(doorbell)}};
+  return std::unique_ptr<Module>{new Module{parameters, ring, std::move(doorbell)}};
 }
 
-Module::Module(const Host& host, std::size_t ring, Fd doorbell)
-    : ConnectedTransport(host, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {}
+Module::Module(const ModuleParameters& parameters, std::size_t ring, Fd doorbell)
+    : ConnectedTransport(parameters, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {}
 
 Module::~Module() { end_all(); }
 
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan /*address*/) {
-  if (peer != host().id) return Error{Errc::unreachable, 0, "self: reaches this process only"};
+  if (peer != parameters().id) return Error{Errc::unreachable, 0, "self: reaches this process only"};
   if (endpoint_ == nullptr) endpoint_ = &add(std::make_unique<Endpoint>(*this, peer));
   return endpoint_;
 }
@@ -93,36 +93,23 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
 
 bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                    Rights wanted) noexcept {
-  const Result<void> checked = host().registrations.check(handle, address, size, wanted);
+  const Result<void> checked = parameters().registrations.check(handle, address, size, wanted);
   completion.error = checked ? Error{} : checked.error();
   return checked.has_value();
 }
 
-Post Module::put(btl::Endpoint& /*to*/, const void* source, const MemoryHandle* /*local*/, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  if (!check(completion, remote, remote_address, size, Rights::remote_write)) return Post::failed;
-  if (const auto copied = gpu::copy(at(remote_address), source, size); !copied)
-    return refuse(completion, copied.error());
-  return Post::done;
-}
-
-Post Module::get(btl::Endpoint& /*to*/, void* destination, const MemoryHandle* /*local*/, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  if (!check(completion, remote, remote_address, size, Rights::remote_read)) return Post::failed;
-  if (const auto copied = gpu::copy(destination, at(remote_address), size); !copied) {
-    return refuse(completion, copied.error());
-  }
-  return Post::done;
+Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& /*to*/, std::byte* here, const MemoryHandle* /*local*/,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
+  if (!check(completion, remote, remote_address, size, right_for(kind))) return Post::failed;
+  std::byte* const there = at(remote_address);
+  const auto copied = kind == RdmaOperation::Kind::put ? gpu::copy(there, here, size) : gpu::copy(here, there, size);
+  return copied ? Post::done : refuse(completion, copied.error());
 }
 
 Post Module::atomic(btl::Endpoint& /*to*/, const AtomicRequest& request, Completion& completion) noexcept {
-  if (!is_supported(request.op, request.type)) {
-    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
-  }
+  if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
   const std::size_t size = size_of(request.type);
-  if (request.remote_address % size != 0) {
-    return refuse(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
-  }
   if (!check(completion, *request.remote, request.remote_address, size, Rights::remote_atomic)) return Post::failed;
   if (!gpu::is_host(at(request.remote_address))) {
     return refuse(completion, {Errc::not_supported, 0, "atomic: the memory is a GPU's", request.remote_address});
@@ -149,7 +136,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
       continue;
     }
     Delivery delivery{*endpoint_, record.tag, {ring_.data() + place + sizeof record, record.size}};
-    host().handlers.dispatch(delivery);
+    parameters().handlers.dispatch(delivery);
     head_ += sizeof record + align_up(record.size, 8);  // after the handler, which reads the bytes
     ++count;
   }

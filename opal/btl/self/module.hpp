@@ -28,17 +28,16 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   /// Default size of the ring in bytes: messages that wait for progress(), with a Record each.
   static constexpr std::size_t kRing = 1U << 20;
   /// `ring`: a power of two.  Errors: no_memory, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, std::size_t ring = kRing);
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, std::size_t ring = kRing);
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
 
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
@@ -54,7 +53,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   static constexpr std::uint16_t kMessage = 0;
   static constexpr std::uint16_t kSkip = 1;  // the rest of the ring, up to its end, is unused
 
-  Module(const Host& host, std::size_t ring, Fd doorbell);
+  Module(const ModuleParameters& parameters, std::size_t ring, Fd doorbell);
   std::size_t receive(std::size_t budget) noexcept override;
   bool arm_wake_up() noexcept override;
   bool leave(Endpoint& endpoint, const Error& why) noexcept override;

@@ -6,8 +6,8 @@
 // * The operations pending on it complete first.  Then Observer::on_failed() runs, once.
 // * A new connection of the same peer is accepted only after that report, see vacant().
 //
-// An endpoint is in one of three lists: living (in use), ended (dead; until disconnect()), leaving (disconnected; it
-// still sends what was posted before).
+// An endpoint is in one of three lists: living (in use; it may be dead until the transport calls end()), ended (dead;
+// until disconnect()), leaving (disconnected; it still sends what was posted before).
 // A transport implements address(), connect(), send_inline(), wait_fd() and the functions below.  Its destructor must
 // call end_all() first: this class owns the endpoints, so they would outlive the transport's own members.
 // Threads: as btl::Module.
@@ -82,7 +82,7 @@ class ConnectedTransport : public MessageTransport {
 
   // --- What a transport calls -------------------------------------------------------------------------------------
 
-  /// The endpoints in use, one per peer.
+  /// The endpoints in use, one per peer.  Dead ones are among them until end().
   [[nodiscard]] const std::unordered_map<PeerId, std::unique_ptr<E>>& living() const noexcept { return living_; }
   /// The living endpoint of `peer`; null: none.
   [[nodiscard]] E* find(const PeerId& peer) const noexcept {
@@ -101,7 +101,7 @@ class ConnectedTransport : public MessageTransport {
   /// Adds the endpoint of a peer that connected to this side, and reports it.  Requires: vacant().
   E& accept(std::unique_ptr<E> endpoint) {
     E& added = add(std::move(endpoint));
-    host().observer.on_accepted(added);
+    parameters().observer.on_accepted(added);
     return added;
   }
   /// True when a connection of `peer` can be accepted: it has no living endpoint and none whose end is unreported.
@@ -125,7 +125,8 @@ class ConnectedTransport : public MessageTransport {
     if (std::unique_ptr<E> taken = take(endpoint); taken != nullptr) leaving_.push_back(std::move(taken));
   }
 
-  /// Disconnects every endpoint; in a forked child destroys them, without a message or completion.
+  /// Disconnects every endpoint; in a forked child destroys them, without a message or completion.  The destructor of
+  /// the transport must call it.
   void end_all() noexcept {
     if (inherited()) {
       living_.clear();
@@ -162,7 +163,7 @@ class ConnectedTransport : public MessageTransport {
       const Error why = ended->error();
       const PeerId peer = ended->peer();
       end_operations(*ended, why);
-      host().observer.on_failed(*ended, why);
+      parameters().observer.on_failed(*ended, why);
       if (vacant(peer)) on_vacant(peer);
       ++count;
     }

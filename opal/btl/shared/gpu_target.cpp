@@ -32,11 +32,11 @@ std::uint64_t generation_of(const MemoryHandle& handle) noexcept {
 GpuTarget::GpuTarget(Module& module, RdmaReplies& replies)
     : module_(module), replies_(replies), copier_(gpu::started_with()) {
   make_slots();
-  module_.host().registrations.follow(*this);
+  module_.parameters().registrations.follow(*this);
 }
 
 GpuTarget::~GpuTarget() {
-  module_.host().registrations.unfollow(*this);
+  module_.parameters().registrations.unfollow(*this);
   while (!transfers_.empty()) forget(transfers_.front());
 }
 
@@ -241,7 +241,7 @@ std::size_t GpuTarget::advance(Transfer& get) noexcept {
 /// Starts copies from the GPU to free slots.  Errors: those of the registration's check, and of the copier.
 Result<void> GpuTarget::read_ahead(Transfer& get) noexcept {
   while (get.read < get.total && get.slots.size() < kAhead) {
-    OPAL_TRY(module_.host().registrations.check(get.handle, get.base, get.total, Rights::remote_read));
+    OPAL_TRY(module_.parameters().registrations.check(get.handle, get.base, get.total, Rights::remote_read));
     Slot* const slot = take_slot();
     if (slot == nullptr) return {};
     slot->size = std::min(room(), get.total - get.read);

@@ -19,7 +19,7 @@ Result<rcache::Lease> LentRegistrations::lend(std::size_t already_lent, const wi
       request.address - request.base > request.total - request.size) {
     return Error{Errc::protocol, 0, "lent registrations: a piece outside its transfer", request.address};
   }
-  OPAL_TRY(module_.host().registrations.check(handle, request.base, request.total, wanted));
+  OPAL_TRY(module_.parameters().registrations.check(handle, request.base, request.total, wanted));
   rcache::Cache* const cache = module_.registrations();
   const Error by_messages{Errc::not_supported, 0, "lent registrations: the device has no room for this one"};
   if (cache == nullptr || already_lent >= kMostPerPeer) return by_messages;

@@ -10,8 +10,8 @@
 
 namespace opal::btl {
 
-MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
-    : Module(host, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {}
+MessageTransport::MessageTransport(const ModuleParameters& parameters, const Attributes& attributes)
+    : Module(parameters, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {}
 
 MessageTransport::~MessageTransport() {
   while (idle_buffers_ != nullptr) ::operator delete(std::exchange(idle_buffers_, idle_buffers_->next));
@@ -56,38 +56,25 @@ Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan p
 }
 
 Result<MemoryHandle> MessageTransport::register_memory(void* base, std::uint64_t size, Rights rights) {
-  return host().registrations.add(base, size, rights);
+  return parameters().registrations.add(base, size, rights);
 }
 
 Result<void> MessageTransport::deregister_memory(const MemoryHandle& handle) {
-  return host().registrations.remove(handle);
+  return parameters().registrations.remove(handle);
 }
 
 void MessageTransport::invalidate_memory(const MemoryHandle& handle) noexcept {
-  if (!attributes().own_handles) host().registrations.invalidate(handle);
+  if (!attributes().own_handles) parameters().registrations.invalidate(handle);
 }
 
 void MessageTransport::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  if (!attributes().own_handles) host().registrations.invalidate_part(handle, gone);
+  if (!attributes().own_handles) parameters().registrations.invalidate_part(handle, gone);
 }
 
-Post MessageTransport::put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  auto* const bytes = static_cast<std::byte*>(const_cast<void*>(source));  // transfer() only reads the source of a put
-  return transfer(RdmaOperation::Kind::put, to, bytes, local, remote_address, remote, size, completion);
-}
-
-Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(RdmaOperation::Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote,
-                  size, completion);
-}
-
-Post MessageTransport::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local,
-                                const MemoryHandle* /*local_handle*/, std::uint64_t remote_address,
-                                const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return kind == RdmaOperation::Kind::put ? emulation_->put(to, local, remote_address, remote, size, completion)
-                                          : emulation_->get(to, local, remote_address, remote, size, completion);
+Post MessageTransport::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, const MemoryHandle* /*local*/,
+                                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                                Completion& completion) noexcept {
+  return emulation_->transfer(kind, to, here, remote_address, remote, size, completion);
 }
 
 Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {

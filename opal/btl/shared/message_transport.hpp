@@ -37,10 +37,9 @@ class OPAL_EXPORT MessageTransport : public Module {
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
 
-  Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(Endpoint* to, Completion& completion) noexcept override;
 
@@ -52,13 +51,7 @@ class OPAL_EXPORT MessageTransport : public Module {
   static void on_marker(void* object, Delivery& delivery) noexcept;
 
  protected:
-  /// put() and get() call it.  `local` is the source of a put, which is only read, or the destination of a get.
-  /// Default: by messages, without `local_handle`.
-  virtual Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
-                        std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                        Completion& completion) noexcept;
-
-  MessageTransport(const Host& host, const Attributes& attributes);
+  MessageTransport(const ModuleParameters& parameters, const Attributes& attributes);
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
   /// False when a post of a `size`-byte message to `to` must fail: the endpoint is dead, or `size` exceeds max_send.
   /// to.error() then says which.

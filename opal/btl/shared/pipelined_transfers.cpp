@@ -36,8 +36,7 @@ Post PipelinedTransfers::transfer(RdmaOperation::Kind kind, Endpoint& to, std::b
                                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (size == 0 || (is_software(remote) && size <= module_.attributes().eager)) {
     // By messages: a small transfer is not worth a registration, and for size 0 the emulation checks the bounds.
-    return kind == RdmaOperation::Kind::put ? emulation_.put(to, local, remote_address, remote, size, completion)
-                                            : emulation_.get(to, local, remote_address, remote, size, completion);
+    return emulation_.transfer(kind, to, local, remote_address, remote, size, completion);
   }
   if (to.dead()) return refuse(completion, to.error());
   RdmaOperation* const operation = begin(kind, to, local, local_handle, remote_address, remote, size, completion);
@@ -84,7 +83,7 @@ void PipelinedTransfers::release(TransferPiece& ended) noexcept {
 
 TransferEngine::Move PipelinedTransfers::ask(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
-  const Rights wanted = operation.is_put() ? Rights::remote_write : Rights::remote_read;
+  const Rights wanted = right_for(operation.kind);
   const auto index = static_cast<std::uint32_t>(&piece - pieces_[operation.slot].data());
   const wire::LendRequest request{
       operations_.name_of(operation),     operation.base, operation.total, piece.remote(), piece.size,

@@ -5,7 +5,6 @@
 // an abandoned checkpoint does not count for the next one.  docs/design/checkpoint.md.
 #include <algorithm>
 
-#include "opal/btl/remote_memory.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/core/bytes.hpp"
@@ -43,9 +42,7 @@ bool MessageTransport::quiet() noexcept {
 
 Result<void> MessageTransport::checkpoint() noexcept {
   if (!quiet()) return Error{Errc::busy, 0, "checkpoint: not quiet"};
-  if (auto* const keeper = dynamic_cast<KeepsRemoteMemory*>(this); keeper != nullptr) {
-    OPAL_TRY(keeper->release_remote_memory());
-  }
+  OPAL_TRY(release_remote_memory());
   if (registrations() == nullptr) return {};
   registrations()->quiesce();
   return registrations()->checkpoint();

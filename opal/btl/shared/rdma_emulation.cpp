@@ -96,7 +96,7 @@ struct RdmaEmulation::State {
   void on_atomic_request(Delivery& delivery) noexcept;
   void on_reply(Delivery& delivery) noexcept;
 
-  [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module.host().registrations; }
+  [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module.parameters().registrations; }
   [[nodiscard]] std::size_t max_send() const noexcept { return module.attributes().max_send; }
 
   bool& busy;  // RdmaEmulation::busy_: set when something is queued
@@ -140,37 +140,26 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
   return false;
 }
 
-Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
-                        std::uint64_t size, Completion& completion) noexcept {
+Post RdmaEmulation::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                             const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (auto checked = check_here(remote, remote_address, size, Rights::remote_write); !checked) {
+  if (auto checked = check_here(remote, remote_address, size, right_for(kind)); !checked) {
     return refuse(completion, checked.error());
   }
-  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion, state_.get());
+  RdmaOperation* operation = state_->operations.begin(kind, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
   completion.error = {};
-  operation->local = static_cast<std::byte*>(const_cast<void*>(source));  // only read
-  operation->base = remote_address;
+  operation->local = here;
   operation->total = size;
-  operation->handle = remote;
-  if (!state_->send_put_pieces(*operation)) {
-    state_->sending.push_back(operation);
-    busy_ = true;
+  if (kind == RdmaOperation::Kind::put) {
+    operation->base = remote_address;
+    operation->handle = remote;
+    if (!state_->send_put_pieces(*operation)) {
+      state_->sending.push_back(operation);
+      busy_ = true;
+    }
+    return Post::queued;
   }
-  return Post::queued;
-}
-
-Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
-                        std::uint64_t size, Completion& completion) noexcept {
-  if (to.dead()) return refuse(completion, to.error());
-  if (auto checked = check_here(remote, remote_address, size, Rights::remote_read); !checked) {
-    return refuse(completion, checked.error());
-  }
-  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion, state_.get());
-  if (operation == nullptr) return Post::again;
-  completion.error = {};
-  operation->local = static_cast<std::byte*>(destination);
-  operation->total = size;
   const wire::GetRequest request{state_->operations.name_of(*operation), remote_address, size, remote.bytes().size()};
   const Post post = state_->module.send_inline(to, wire::kGetRequest, bytes_of(request), remote.bytes());
   if (post == Post::done) return Post::queued;
@@ -181,9 +170,7 @@ Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_ad
 
 Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (!is_supported(request.op, request.type)) {
-    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
-  }
+  if (auto checked = check_request(request); !checked) return refuse(completion, checked.error());
   const std::size_t size = size_of(request.type);
   if (auto checked = check_here(*request.remote, request.remote_address, size, Rights::remote_atomic); !checked) {
     return refuse(completion, checked.error());

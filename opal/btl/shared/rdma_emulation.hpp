@@ -16,13 +16,11 @@
 #include "opal/btl/handlers.hpp"
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/post.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/core/export.hpp"
 
 namespace opal::btl {
 
-class Endpoint;
-class Module;
-class RdmaOperations;
 class RdmaReplies;
 
 class OPAL_EXPORT RdmaEmulation {
@@ -37,10 +35,8 @@ class OPAL_EXPORT RdmaEmulation {
   static Result<void> install(HandlerTable& handlers);
 
   /// As Module's functions.  `remote` is a SoftwareHandle, else `failed` with invalid_argument.
-  Post put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
-           std::uint64_t size, Completion& completion) noexcept;
-  Post get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
-           std::uint64_t size, Completion& completion) noexcept;
+  Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
   Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
 
   /// Sends what back-pressure has delayed.  The module's progress() calls it.  Returns the number of events.

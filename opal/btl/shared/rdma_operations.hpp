@@ -12,15 +12,14 @@
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
+#include "opal/btl/module.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/core/export.hpp"
 
 namespace opal::btl {
 
-class Endpoint;
-
 struct RdmaOperation {
-  enum class Kind : std::uint8_t { none, put, get, atomic };
+  using Kind = OperationKind;
   Kind kind = Kind::none;  // none: the slot is free
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;

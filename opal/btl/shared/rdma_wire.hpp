@@ -21,7 +21,9 @@ inline constexpr Tag kLent = kBtlTags.first + kAnswerBit + 1;
 static_assert(is_answer(kReply) && is_answer(kLent) && !is_answer(kGetPiece));
 
 /// A part of a put, followed by handle_size bytes of handle and then the data.  Every piece carries the range of the
-/// whole put, so that the target keeps no state between pieces.
+/// whole put, so that the target keeps no state between pieces.  The pieces of one put arrive in order.  The target
+/// answers the last piece and every refused one; the first Reply ends the operation, and the initiator drops later
+/// ones.
 struct PutPiece {
   std::uint64_t operation;    ///< RdmaOperations::name_of() at the initiator; returned in the Reply
   std::uint64_t base;         ///< first byte of the whole put at the target

@@ -118,15 +118,13 @@ void TransferEngine::abandon(const Endpoint& endpoint, const Error& why) noexcep
 Post TransferEngine::post(TransferPiece& piece, Endpoint& to, std::byte* local, const MemoryHandle* registered,
                           const MemoryHandle& remote) noexcept {
   piece.error = {};
-  return piece.operation->is_put() ? to.module().put(to, local, registered, piece.remote(), remote, piece.size, piece)
-                                   : to.module().get(to, local, registered, piece.remote(), remote, piece.size, piece);
+  return to.module().transfer(piece.operation->kind, to, local, registered, piece.remote(), remote, piece.size, piece);
 }
 
 Post TransferEngine::post(TransferPiece& piece, RdmaEmulation& messages, const MemoryHandle& remote) noexcept {
   piece.error = {};
-  Endpoint& to = *piece.operation->to;
-  return piece.operation->is_put() ? messages.put(to, piece.local(), piece.remote(), remote, piece.size, piece)
-                                   : messages.get(to, piece.local(), piece.remote(), remote, piece.size, piece);
+  const RdmaOperation& operation = *piece.operation;
+  return messages.transfer(operation.kind, *operation.to, piece.local(), piece.remote(), remote, piece.size, piece);
 }
 
 TransferEngine::Move TransferEngine::outcome_of(TransferPiece& piece, Post post) noexcept {

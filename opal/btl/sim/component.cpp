@@ -9,15 +9,15 @@
 namespace opal::btl::sim {
 namespace {
 
-Result<Modules> open(const Host& host, const config::Store& store) {
+Result<Modules> open(const ModuleParameters& parameters, const config::Store& store) {
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-  const auto open_rail = [&](const Host& below, std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
+  const auto open_rail = [&](const ModuleParameters& below, std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
     Config own = config;
     if (rail != 0) own.fabric = fmt::format("{}/{}", config.fabric, rail);
     OPAL_TRY_ASSIGN(auto module, Module::open(below, own));
     return std::unique_ptr<btl::Module>{std::move(module)};
   };
-  return rails::open_rails(host, config.rails, open_rail);
+  return rails::open_rails(parameters, config.rails, open_rail);
 }
 
 constexpr Component kComponent{

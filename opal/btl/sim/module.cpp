@@ -27,12 +27,12 @@ constexpr std::uint64_t kPage = 4096;
 
 }  // namespace
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
-  return std::unique_ptr<Module>{new Module{host, config, Fabric::attach(config)}};
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config) {
+  return std::unique_ptr<Module>{new Module{parameters, config, Fabric::attach(config)}};
 }
 
-Module::Module(const Host& host, const Config& config, std::shared_ptr<Fabric> fabric)
-    : MessageTransport(host, attributes_for(config, fabric->config())),
+Module::Module(const ModuleParameters& parameters, const Config& config, std::shared_ptr<Fabric> fabric)
+    : MessageTransport(parameters, attributes_for(config, fabric->config())),
       fabric_(std::move(fabric)),
       node_(fabric_->plug(config)),
       address_{kMagic, fabric_->id(), node_.id} {}
@@ -74,7 +74,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   if (node_.alone) return Error{Errc::unreachable, EIO, "connect(sim): the device is gone"};
   if (Endpoint* known = find(node); known != nullptr && !known->dead()) return known;
   Endpoint& endpoint = add(peer, node);
-  send_control(endpoint, Packet::Kind::connect, bytes_of(host().id));
+  send_control(endpoint, Packet::Kind::connect, bytes_of(parameters().id));
   return &endpoint;
 }
 
@@ -185,7 +185,7 @@ void Module::on_connect(Packet& packet) noexcept {
   Endpoint& endpoint = add(packet.read<PeerId>(), incoming.from);
   pair(endpoint, incoming);
   send_control(endpoint, Packet::Kind::accept, bytes_of(incoming.id));
-  host().observer.on_accepted(endpoint);
+  parameters().observer.on_accepted(endpoint);
 }
 
 void Module::on_accept(Packet& packet) noexcept {
@@ -199,7 +199,7 @@ void Module::on_message(Packet& packet) noexcept {
   Endpoint* from = packet.link->receiver;
   if (from == nullptr || from->dead()) return fabric_->reset(packet);
   Delivery delivery{*from, packet.tag, packet.bytes()};
-  host().handlers.dispatch(delivery);
+  parameters().handlers.dispatch(delivery);
 }
 
 void Module::on_failure(Packet& packet) noexcept {
@@ -213,7 +213,7 @@ void Module::die(Endpoint* endpoint, const Error& why) noexcept {
   endpoint->mark_dead(why);
   fabric_->close_transfers(*endpoint->out_);
   end_operations(*endpoint, why);
-  host().observer.on_failed(*endpoint, why);
+  parameters().observer.on_failed(*endpoint, why);
 }
 
 }  // namespace opal::btl::sim

@@ -38,7 +38,7 @@ class Endpoint final : public btl::Endpoint {
 class OPAL_EXPORT Module final : public MessageTransport {
  public:
   /// Opens a device on the fabric named config.fabric (Fabric::attach).
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, const Config& config);
   ~Module() override;
 
   [[nodiscard]] Fabric& fabric() const noexcept { return *fabric_; }
@@ -92,7 +92,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   };
   static constexpr std::uint64_t kMagic = 0x314d49534c41504fU;  // "OPALSIM1"
 
-  Module(const Host& host, const Config& config, std::shared_ptr<Fabric> fabric);
+  Module(const ModuleParameters& parameters, const Config& config, std::shared_ptr<Fabric> fabric);
   Endpoint& add(const PeerId& peer, NodeId node);
   [[nodiscard]] Endpoint* find(NodeId node) noexcept;
   void pair(Endpoint& endpoint, Link& incoming) noexcept;

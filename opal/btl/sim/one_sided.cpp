@@ -81,15 +81,10 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* by
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (!is_supported(request.op, request.type)) {
-    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
-  }
+  if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
   if (pipelined().takes(*request.remote)) return emulation().atomic(to, request, completion);
   const Result<Key> remote_key = key_of(*request.remote);
   if (!remote_key) return refuse(completion, remote_key.error());
-  if (request.remote_address % size_of(request.type) != 0) {
-    return refuse(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
-  }
   RdmaOperation* operation = operations().begin(RdmaOperation::Kind::atomic, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);

@@ -15,9 +15,9 @@ Result<void> usable(const config::Store& /*store*/) noexcept {
   return here ? Result<void>{} : Result<void>{here.error()};
 }
 
-Result<Modules> open(const Host& host, const config::Store& store) {
+Result<Modules> open(const ModuleParameters& parameters, const config::Store& store) {
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-  return only(Module::open(host, config));
+  return only(Module::open(parameters, config));
 }
 
 constexpr Component kComponent{

@@ -35,7 +35,7 @@ struct Config {
   /// Messages through the FIFO to one peer before the sender offers it a fast box.
   std::uint32_t fbox_threshold = 16;
   /// Pipelined get: after this time without a piece from the target, the initiator copies pieces itself.
-  std::chrono::microseconds pipeline_timeout{3};
+  std::chrono::microseconds pipeline_wait{3};
   /// Time limit of connect() for the answer of the peer's connection manager.
   std::chrono::milliseconds connect_timeout{5000};
   /// Payload bytes of a small fragment; a large one has max_send.  A message that does not go through the fast box

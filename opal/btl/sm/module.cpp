@@ -53,45 +53,46 @@ std::optional<TransferMode> mode_of(const std::string& name) noexcept {
 
 }  // namespace
 
-Module::Module(const Host& host, Parts parts)
-    : MessageTransport(host, parts.attributes),
+Module::Module(const ModuleParameters& parameters, Parts parts)
+    : MessageTransport(parameters, parts.attributes),
       config_(parts.config),
       doorbell_(std::move(parts.doorbell)),
-      local_(config_, host.id, parts.inbox.fd(), host.registrations, doorbell_.get(), std::move(parts.order),
-             std::move(parts.devices), parts.fences),
+      local_(config_, parameters.id, parts.inbox.fd(), parameters.registrations, doorbell_.get(),
+             std::move(parts.order), std::move(parts.devices), parts.fences),
       connections_(*this, config_, *this, deferred_work_),
-      receiver_(std::move(parts.inbox), config_, parts.fences, host.handlers, connections_, deferred_work_),
+      receiver_(std::move(parts.inbox), config_, parts.fences, parameters.handlers, connections_, deferred_work_),
       sender_(config_, connections_, receiver_.back_pressure()),
-      initiator_(config_, TransferModes{config_, parts.forced_mode}, host.cores_shared, receiver_.fast_boxes(), sender_,
-                 connections_, emulation(), operations()),
-      target_(host.registrations, connections_) {}
+      initiator_(config_, TransferModes{config_, parts.forced_mode}, parameters.cores_shared, receiver_.fast_boxes(),
+                 sender_, connections_, emulation(), operations()),
+      target_(parameters.registrations, connections_) {}
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config,
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config,
                                              std::optional<KernelDevices> devices) {
-  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config, std::move(devices)));
-  std::unique_ptr<Module> module{new Module{host, std::move(parts)}};
+  OPAL_TRY_ASSIGN(Parts parts, Parts::make(parameters, config, std::move(devices)));
+  std::unique_ptr<Module> module{new Module{parameters, std::move(parts)}};
   OPAL_TRY(module->start());
   return module;
 }
 
-Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config,
+Result<Module::Parts> Module::Parts::make(const ModuleParameters& parameters, const Config& config,
                                           std::optional<KernelDevices> devices) {
   OPAL_TRY_ASSIGN(MechanismOrder order, MechanismOrder::parse(config.single_copy));
   if (!devices) devices = KernelDevices::open(order);
   OPAL_TRY(check(config));
   if (order.has(MechanismKind::cma)) CmaMechanism::invite_peers();
-  OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
+  OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(parameters.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
-  return Parts{
-      attributes_of(config),     config,           std::move(order),    std::move(*devices),
-      mode_of(config.large_get), std::move(inbox), std::move(doorbell), !host.cores_shared && accept_remote_fences()};
+  return Parts{attributes_of(config),     config,
+               std::move(order),          std::move(*devices),
+               mode_of(config.large_get), std::move(inbox),
+               std::move(doorbell),       !parameters.cores_shared && accept_remote_fences()};
 }
 
 Result<void> Module::start() {
   // One handler for all modules of the Context: it finds the module by the sender's endpoint.
-  if (host().handlers.find(wire::kHelpRequest) == nullptr) {
-    OPAL_TRY(host().handlers.set(wire::kHelpRequest, {&Module::on_help_request, nullptr, "sm help request"}));
+  if (parameters().handlers.find(wire::kHelpRequest) == nullptr) {
+    OPAL_TRY(parameters().handlers.set(wire::kHelpRequest, {&Module::on_help_request, nullptr, "sm help request"}));
   }
   return connections_.start(local_, doorbell_.get(), receiver_.inbox().fifo());
 }
@@ -172,34 +173,19 @@ void Module::free(Fragment& fragment) noexcept { Sender::free(fragment); }
 
 // ---- One-sided: resolves the target once, then tries a helped transfer, single copy, and messages, in this order.
 
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
   if (peer.dead()) return refuse(completion, peer.error());
-  auto* const from = static_cast<std::byte*>(const_cast<void*>(source));  // only read
-  const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_write);
+  const auto target = peer.memory().resolve(remote, remote_address, size, right_for(kind));
   if (!target) return refuse(completion, target.error());
-  if (initiator_.start(RdmaOperation::Kind::put, peer, from, *target, completion)) return Post::queued;
-  const CopyOutcome outcome = peer.memory().move(*target, from, true);
+  if (initiator_.start(kind, peer, here, *target, completion)) return Post::queued;
+  const CopyOutcome outcome = peer.memory().move(*target, here, kind == RdmaOperation::Kind::put);
   if (outcome.ok()) return Post::done;
   if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
-  return MessageTransport::put(to, from + outcome.copied, local, remote_address + outcome.copied, remote,
-                               size - outcome.copied, completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  auto& peer = static_cast<Endpoint&>(to);
-  if (peer.dead()) return refuse(completion, peer.error());
-  auto* const into = static_cast<std::byte*>(destination);
-  const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_read);
-  if (!target) return refuse(completion, target.error());
-  if (initiator_.start(RdmaOperation::Kind::get, peer, into, *target, completion)) return Post::queued;
-  const CopyOutcome outcome = peer.memory().move(*target, into, false);
-  if (outcome.ok()) return Post::done;
-  if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
-  return MessageTransport::get(to, into + outcome.copied, local, remote_address + outcome.copied, remote,
-                               size - outcome.copied, completion);
+  return MessageTransport::transfer(kind, to, here + outcome.copied, local, remote_address + outcome.copied, remote,
+                                    size - outcome.copied, completion);
 }
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {

@@ -29,7 +29,7 @@ namespace opal::btl::sm {
 class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
  public:
   /// `devices`: for tests, instead of the kernel's.  Errors: invalid_argument (a variable), no_memory, no_space, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config,
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, const Config& config,
                                               std::optional<KernelDevices> devices = {});
   ~Module() override;
 
@@ -44,10 +44,9 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   Post send(Fragment& fragment, Tag tag) noexcept final;
   void free(Fragment& fragment) noexcept final;
 
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept final;
@@ -68,10 +67,11 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
     bool fences;  ///< this process executes the fences of its senders (core/sync/asymmetric_fence.hpp)
 
     /// Errors: as open().
-    static Result<Parts> make(const Host& host, const Config& config, std::optional<KernelDevices> devices = {});
+    static Result<Parts> make(const ModuleParameters& parameters, const Config& config,
+                              std::optional<KernelDevices> devices = {});
   };
   /// For transports that derive from this one.  The caller calls offer() and start() next.
-  Module(const Host& host, Parts parts);
+  Module(const ModuleParameters& parameters, Parts parts);
   /// Sets the features beyond sm that this module reports to peers: bits of kExtension...  Call before start().
   void offer(std::uint64_t extensions) noexcept { local_.offer(extensions); }
   /// The features that the peer has reported.

@@ -8,14 +8,14 @@
 namespace opal::btl::smcuda {
 namespace {
 
-Result<Modules> open(const Host& host, const config::Store& store) {
+Result<Modules> open(const ModuleParameters& parameters, const config::Store& store) {
   Settings settings;
   OPAL_TRY_ASSIGN(settings.own, store.load(kGroup));
   OPAL_TRY_ASSIGN(settings.host, store.load(sm::kGroup));
   OPAL_TRY_ASSIGN(settings.gpu, store.load(gpu::kGroup));
   OPAL_TRY_ASSIGN(const rcache::Config registrations, store.load(rcache::kGroup));
   settings.cache.leave_pinned = registrations.leave_pinned;  // the limits of rcache::Config are for other devices
-  return only(Module::open(host, settings));
+  return only(Module::open(parameters, settings));
 }
 
 constexpr Component kComponent{

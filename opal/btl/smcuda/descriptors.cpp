@@ -30,7 +30,7 @@ void Module::on_ask_file(Delivery& delivery) noexcept {
 /// gives the peer access to the whole allocation.  Errors: not_supported, invalid_argument, those of the driver.
 Result<gpu::Descriptor> Module::descriptor_of(const SoftwareHandle& region) const noexcept {
   if (!settings_.own.ipc) return Error{Errc::not_supported, 0, "btl_smcuda_ipc is off"};
-  OPAL_TRY_ASSIGN(const SoftwareHandle own, host().registrations.view().find(region.slot, region.generation));
+  OPAL_TRY_ASSIGN(const SoftwareHandle own, parameters().registrations.view().find(region.slot, region.generation));
   OPAL_TRY_ASSIGN(const gpu::Memory memory, gpu::inspect(reinterpret_cast<const void*>(own.base)));
   if (!memory.contains(own.base, own.size)) {
     return Error{Errc::invalid_argument, 0, "smcuda: not in one allocation", own.base};

@@ -16,7 +16,7 @@ Module* module_of(const Delivery& delivery) noexcept { return dynamic_cast<Modul
 
 Result<void> Module::take_tags() {
   using Method = void (Module::*)(Delivery&) noexcept;
-  HandlerTable& handlers = host().handlers;
+  HandlerTable& handlers = parameters().handlers;
   if (handlers.find(wire::kRequest) != nullptr) return {};  // handlers are set once per Context
   const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
     const auto fn = [](void*, Delivery& delivery) noexcept {
@@ -52,20 +52,20 @@ void Module::note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept {
 }
 
 /// This process's answer to a peer whose GPU memory is on device `theirs`.
-wire::Verdict Module::judge(const gpu::DeviceId& theirs) const noexcept {
-  if (!settings_.own.ipc) return wire::Verdict::no;
+wire::Capability Module::capability_for(const gpu::DeviceId& theirs) const noexcept {
+  if (!settings_.own.ipc) return wire::Capability::no;
   const auto work = gpu::WorkContext::any();
-  if (!work) return wire::Verdict::not_ready;  // the program has no CUDA context yet
+  if (!work) return wire::Capability::not_ready;  // the program has no CUDA context yet
   const auto there = gpu::ordinal_of(theirs);
-  if (!there || !*there) return wire::Verdict::no;  // hidden by CUDA_VISIBLE_DEVICES
+  if (!there || !*there) return wire::Capability::no;  // hidden by CUDA_VISIBLE_DEVICES
   const auto from_here = gpu::can_access(work->device(), **there);
   const auto from_there = gpu::can_access(**there, work->device());
-  return from_here && *from_here && from_there && *from_there ? wire::Verdict::yes : wire::Verdict::no;
+  return from_here && *from_here && from_there && *from_there ? wire::Capability::yes : wire::Capability::no;
 }
 
 void Module::answer(btl::Endpoint& to, Peer& peer) noexcept {
-  const wire::Verdict verdict = judge(peer.device);
-  const wire::Answer answer{static_cast<std::uint64_t>(verdict)};
+  const wire::Capability capability = capability_for(peer.device);
+  const wire::Answer answer{static_cast<std::uint64_t>(capability)};
   if (const Post post = send_inline(to, wire::kAnswer, bytes_of(answer), {}); post == Post::again) {
     if (std::find(owing_.begin(), owing_.end(), &to) == owing_.end()) owing_.push_back(&to);
     want_attention();
@@ -73,9 +73,9 @@ void Module::answer(btl::Endpoint& to, Peer& peer) noexcept {
   }
   std::erase(owing_, &to);
   const IpcState before = peer.ipc.state;
-  (void)peer.ipc.on(verdict == wire::Verdict::yes  ? IpcEvent::answered_yes
-                    : verdict == wire::Verdict::no ? IpcEvent::answered_no
-                                                   : IpcEvent::answered_not_ready,
+  (void)peer.ipc.on(capability == wire::Capability::yes  ? IpcEvent::answered_yes
+                    : capability == wire::Capability::no ? IpcEvent::answered_no
+                                                         : IpcEvent::answered_not_ready,
                     yields_to(to));
   settled(to, peer, before);
 }
@@ -95,10 +95,10 @@ void Module::on_answer(Delivery& delivery) noexcept {
   Peer& peer = peer_of(delivery.from);
   const IpcState before = peer.ipc.state;
   IpcEvent event = IpcEvent::no;
-  switch (static_cast<wire::Verdict>(answer.verdict)) {
-    case wire::Verdict::yes: event = IpcEvent::yes; break;
-    case wire::Verdict::no: break;
-    case wire::Verdict::not_ready: event = IpcEvent::not_ready; break;
+  switch (static_cast<wire::Capability>(answer.capability)) {
+    case wire::Capability::yes: event = IpcEvent::yes; break;
+    case wire::Capability::no: break;
+    case wire::Capability::not_ready: event = IpcEvent::not_ready; break;
   }
   (void)peer.ipc.on(event, yields_to(delivery.from));
   settled(delivery.from, peer, before);

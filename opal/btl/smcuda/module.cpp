@@ -8,17 +8,17 @@
 
 namespace opal::btl::smcuda {
 
-Module::Module(const Host& host, const Settings& settings, Parts parts)
-    : sm::Module(host, std::move(parts)),
+Module::Module(const ModuleParameters& parameters, const Settings& settings, Parts parts)
+    : sm::Module(parameters, std::move(parts)),
       settings_(settings),
       copier_(std::make_unique<gpu::Copier>(settings.gpu, settings.own.copy_timeout)) {}
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Settings& settings) {
-  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, settings.host));
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Settings& settings) {
+  OPAL_TRY_ASSIGN(Parts parts, Parts::make(parameters, settings.host));
   parts.attributes.also = std::exchange(parts.attributes.transport, "smcuda");
   parts.attributes.exclusivity = kExclusivity;
   parts.attributes.gpu_memory = true;
-  std::unique_ptr<Module> module{new Module{host, settings, std::move(parts)}};
+  std::unique_ptr<Module> module{new Module{parameters, settings, std::move(parts)}};
   module->offer(sm::kExtensionGpu);
   OPAL_TRY(module->take_tags());
   OPAL_TRY(module->start());

@@ -12,7 +12,6 @@
 #include <memory>
 #include <unordered_map>
 
-#include "opal/btl/remote_memory.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/smcuda/config.hpp"
 #include "opal/btl/smcuda/exports.hpp"
@@ -30,10 +29,10 @@ struct Settings {
   rcache::Config cache;
 };
 
-class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
+class OPAL_EXPORT Module final : public sm::Module {
  public:
   /// Errors: those of sm::Module::open().
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Settings& settings);
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, const Settings& settings);
   ~Module() override;
 
   Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
@@ -42,18 +41,18 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
 
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
 
   bool arm() noexcept override;
 
-  /// For tests and tools.
-  [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
   Result<void> release_remote_memory() noexcept override;
   [[nodiscard]] rcache::Statistics remote_memory_statistics() const noexcept override;
+
+  /// For tests and tools.
+  [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
   /// Copies in flight.
   [[nodiscard]] std::size_t copying() const noexcept { return operations().active(this); }
 
@@ -68,13 +67,13 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
     rcache::RemoteGpuMemory mapped;
   };
 
-  Module(const Host& host, const Settings& settings, Parts parts);
+  Module(const ModuleParameters& parameters, const Settings& settings, Parts parts);
   Peer& peer_of(btl::Endpoint& endpoint);
 
   // ipc.cpp
   Result<void> take_tags();
   void note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept;
-  [[nodiscard]] wire::Verdict judge(const gpu::DeviceId& theirs) const noexcept;
+  [[nodiscard]] wire::Capability capability_for(const gpu::DeviceId& theirs) const noexcept;
   void answer(btl::Endpoint& to, Peer& peer) noexcept;
   void settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexcept;
   void on_request(Delivery& delivery) noexcept;
@@ -87,7 +86,7 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   void on_ask_file(Delivery& delivery) noexcept;
   [[nodiscard]] Result<gpu::Descriptor> descriptor_of(const SoftwareHandle& region) const noexcept;
   void on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept override;
-  [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return host().id < peer.peer(); }
+  [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return parameters().id < peer.peer(); }
   std::size_t tell_freed() noexcept;
   static std::uint64_t queue_of(const Peer& peer) noexcept;
   void forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept;

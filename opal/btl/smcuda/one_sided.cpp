@@ -46,20 +46,12 @@ void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
   sm::Module::invalidate_memory(table_part(handle));
 }
 
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  if (remote.bytes().size() == sizeof(SoftwareHandle) && gpu::is_host(source)) [[likely]]
-    return sm::Module::put(to, source, local, remote_address, remote, size, completion);
-  // The source is only read.
-  return transfer_gpu(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), remote_address, remote, size,
-                      completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  if (remote.bytes().size() == sizeof(SoftwareHandle) && gpu::is_host(destination)) [[likely]]
-    return sm::Module::get(to, destination, local, remote_address, remote, size, completion);
-  return transfer_gpu(Kind::get, to, static_cast<std::byte*>(destination), remote_address, remote, size, completion);
+Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
+  if (remote.bytes().size() == sizeof(SoftwareHandle) && gpu::is_host(here)) [[likely]]
+    return sm::Module::transfer(kind, to, here, local, remote_address, remote, size, completion);
+  return transfer_gpu(kind, to, here, remote_address, remote, size, completion);
 }
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
@@ -83,7 +75,7 @@ Post Module::transfer_gpu(Kind kind, btl::Endpoint& to, std::byte* here, std::ui
     return btl::refuse(completion, kStage);  // the peer's memory is host memory, or GPU memory that cannot be mapped
   }
   const MemoryHandle slot = target.table_part();
-  const Rights wanted = kind == Kind::put ? Rights::remote_write : Rights::remote_read;
+  const Rights wanted = right_for(kind);
   if (const auto allowed = check_remote(to, slot, remote_address, size, wanted); !allowed) {
     return btl::refuse(completion, allowed.error());
   }

@@ -24,11 +24,11 @@ struct Request {
 };
 static_assert(sizeof(Request) == 16 && std::has_unique_object_representations_v<Request>, "wire layout v1");
 
-enum class Verdict : std::uint64_t { yes = 1, no = 2, not_ready = 3 };
+enum class Capability : std::uint64_t { yes = 1, no = 2, not_ready = 3 };
 
 /// kAnswer.
 struct Answer {
-  std::uint64_t verdict;  ///< a Verdict; any other value counts as no
+  std::uint64_t capability;  ///< a Capability; any other value counts as no
 };
 static_assert(sizeof(Answer) == 8 && std::has_unique_object_representations_v<Answer>, "wire layout v1");
 

@@ -7,10 +7,10 @@
 namespace opal::btl::tcp {
 namespace {
 
-Result<Modules> open(const Host& host, const config::Store& store) {
+Result<Modules> open(const ModuleParameters& parameters, const config::Store& store) {
   OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
-  config.connect_timeout = host.connect_timeout;
-  return only(Module::open(host, config));
+  config.connect_timeout = parameters.connect_timeout;
+  return only(Module::open(parameters, config));
 }
 
 constexpr Component kComponent{

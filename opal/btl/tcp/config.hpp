@@ -25,7 +25,7 @@ struct Config {
   ByteSize eager = 64_KiB;
   ByteSize max_send = 128_KiB;
   std::chrono::milliseconds peer_timeout{30'000};
-  std::chrono::milliseconds connect_timeout{30'000};  ///< not a variable: Host::connect_timeout
+  std::chrono::milliseconds connect_timeout{30'000};  ///< not a variable: ModuleParameters::connect_timeout
 
   // Not variables; tests set smaller values.
   /// Most pending connections (unauthenticated or parked).  Beyond that, the oldest is closed.

@@ -37,7 +37,7 @@ Attributes attributes_of(const Config& config) {
 
 }  // namespace
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config) {
   OPAL_TRY_ASSIGN(const InterfaceFilter include, InterfaceFilter::parse(config.if_include));
   OPAL_TRY_ASSIGN(const InterfaceFilter exclude, InterfaceFilter::parse(config.if_exclude));
   OPAL_TRY_ASSIGN(const std::vector<Interface> all, local_interfaces());
@@ -52,9 +52,9 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config, one ? &chosen[0].address : nullptr));
   const Nonce token = fresh_nonce();
   std::unique_ptr<Module> module{
-      new Module{host, config, std::move(reactor), token, filtered && !one ? chosen : std::vector<Interface>{}}};
+      new Module{parameters, config, std::move(reactor), token, filtered && !one ? chosen : std::vector<Interface>{}}};
   module->host_number_ = this_host();
-  Address address{host.id, token, module->host_number_, {}};
+  Address address{parameters.id, token, module->host_number_, {}};
   for (const Interface& interface : chosen) {
     if (address.sockets.size() == kMaxSockets) break;
     address.sockets.push_back(interface.address);
@@ -65,12 +65,13 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   return module;
 }
 
-Module::Module(const Host& host, const Config& config, Reactor reactor, const Nonce& token,
+Module::Module(const ModuleParameters& parameters, const Config& config, Reactor reactor, const Nonce& token,
                std::vector<Interface> allowed)
-    : ConnectedTransport(host, attributes_of(config)),
+    : ConnectedTransport(parameters, attributes_of(config)),
       config_(config),
       reactor_(std::move(reactor)),
-      acceptor_(reactor_, config_, host.id, connection_key(host.secret, token), std::move(allowed), *this) {}
+      acceptor_(reactor_, config_, parameters.id, connection_key(parameters.secret, token), std::move(allowed), *this) {
+}
 
 Module::~Module() {
   if (!inherited()) acceptor_.stop();
@@ -96,7 +97,7 @@ void Module::linger() noexcept {
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "tcp address: it is another peer's"};
-  if (peer == host().id) return Error{Errc::unreachable, 0, "tcp: does not connect a process to itself"};
+  if (peer == parameters().id) return Error{Errc::unreachable, 0, "tcp: does not connect a process to itself"};
   if (Endpoint* known = find(peer); known != nullptr) {
     if (!known->dead()) return known;
     known->end(known->error());  // a send has failed; unread input is dropped
@@ -108,7 +109,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   }
   OPAL_TRY_ASSIGN(std::unique_ptr<Endpoint> created, Endpoint::create(*this, reactor_, peer));
   Endpoint& endpoint = add(std::move(created));
-  endpoint.dial({host().id, peer, config_.max_send.bytes, connection_key(host().secret, decoded.token)},
+  endpoint.dial({parameters().id, peer, config_.max_send.bytes, connection_key(parameters().secret, decoded.token)},
                 std::move(decoded.sockets));
   return &endpoint;
 }
@@ -146,14 +147,14 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   ConnectedTransport::end_operations(endpoint, why);
 }
 
-Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
-  if (from == host().id) return Acceptor::Verdict::refuse;
+Acceptor::Decision Module::decide(const PeerId& from) noexcept {
+  if (from == parameters().id) return Acceptor::Decision::refuse;
   const Endpoint* known = find(from);
   // Not vacant: the end of the earlier connection must be reported before the new one is accepted.
-  if (known == nullptr) return vacant(from) ? Acceptor::Verdict::accept : Acceptor::Verdict::park;
+  if (known == nullptr) return vacant(from) ? Acceptor::Decision::accept : Acceptor::Decision::park;
   // Both connect at the same time: the connection that the lower PeerId makes stays.  Both sides decide equally.
-  if (known->dialing() && from < host().id) return Acceptor::Verdict::accept;
-  return Acceptor::Verdict::park;
+  if (known->dialing() && from < parameters().id) return Acceptor::Decision::accept;
+  return Acceptor::Decision::park;
 }
 
 void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept {
@@ -192,7 +193,7 @@ void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
   ++events_;
   hot_ = &from;
   Delivery delivery{from, tag, data};
-  host().handlers.dispatch(delivery);
+  parameters().handlers.dispatch(delivery);
 }
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {

@@ -23,7 +23,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
  public:
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, const Config& config);
   /// Sends what was posted and waits for its acknowledgement, for at most kCloseTimeout.  Drops messages on an endpoint
   /// that is still dialing.
   ~Module() override;
@@ -49,9 +49,10 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void on_vacant(const PeerId& peer) noexcept override { unpark(peer); }
   void close_in_child() noexcept override { reactor_.close_in_child(); }
-  Module(const Host& host, const Config& config, Reactor reactor, const Nonce& token, std::vector<Interface> allowed);
+  Module(const ModuleParameters& parameters, const Config& config, Reactor reactor, const Nonce& token,
+         std::vector<Interface> allowed);
 
-  Acceptor::Verdict judge(const PeerId& from) noexcept override;
+  Acceptor::Decision decide(const PeerId& from) noexcept override;
   void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept override;
   void on_overdue(const PeerId& from) noexcept override;
 

@@ -16,7 +16,7 @@ constexpr Component kComponent{
     .exclusivity = kExclusivity,
     .vars = &kGroup,
     .usable = [](const config::Store&) noexcept { return Result<void>{kAbsent}; },
-    .open = [](const Host&, const config::Store&) { return Result<Modules>{kAbsent}; },
+    .open = [](const ModuleParameters&, const config::Store&) { return Result<Modules>{kAbsent}; },
 };
 
 }  // namespace

@@ -8,14 +8,14 @@
 namespace opal::btl::verbs {
 namespace {
 
-Result<Modules> open(const Host& host, const config::Store& store) {
+Result<Modules> open(const ModuleParameters& parameters, const config::Store& store) {
   OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
-  config.connect_timeout = host.connect_timeout;
-  const auto open_rail = [&](const Host& below, std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
+  config.connect_timeout = parameters.connect_timeout;
+  const auto open_rail = [&](const ModuleParameters& below, std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
     OPAL_TRY_ASSIGN(auto module, Module::open(below, config, rail));
     return std::unique_ptr<btl::Module>{std::move(module)};
   };
-  OPAL_TRY_ASSIGN(Modules modules, rails::open_rails(host, config.rails, open_rail));
+  OPAL_TRY_ASSIGN(Modules modules, rails::open_rails(parameters, config.rails, open_rail));
   if (auto* const joined = dynamic_cast<rails::Module*>(modules.front().get()); joined != nullptr) {
     for (const auto& rail : joined->rails()) {
       static_cast<Module&>(*rail).set_other_ways(

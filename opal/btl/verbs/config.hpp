@@ -29,22 +29,25 @@ struct Config {
   std::string on_demand = "auto";
   std::string atomics = "auto";
   std::uint32_t ack_timeout = 18;
-  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable of verbs: Host::connect_timeout
+  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable of verbs: ModuleParameters::connect_timeout
   std::uint32_t receive_buffers = 8192;
 
   // Not variables: constants, which tests make smaller.
-  /// Most send buffers of a module; they are allocated on demand.
+  /// Most send buffers of a module; they are allocated on demand, while message_memory has room.
   std::uint32_t send_buffers = 1024;
   /// Messages up to this size are posted inline (IBV_SEND_INLINE); less if the device allows less.
   ByteSize inline_size = 256_B;
-  /// Largest window of a peer: messages that it may have in flight to this process.  The window starts smaller and
-  /// grows on the peer's request while receive_buffers and message_memory have room.
+  /// Largest window of a peer: messages that it may have in flight to this process.  A window starts with 8 messages;
+  /// with 4 when half of receive_buffers is promised, or half of message_memory is used.  It grows on the peer's
+  /// request while that half of receive_buffers, and message_memory, have room. All peers of a device use one shared
+  /// receive queue.  Each has its window and 7 buffers of it promised; the sum of the promises is what receive_buffers
+  /// limits.
   std::uint32_t credits = 64;
   /// Most bytes of a put or get in one work request; less if the device allows less.  A device may count every lost
   /// packet of a request against kRetryCount, so larger requests make a living peer look dead on a lossy network.
   ByteSize max_request = 64_KiB;
-  /// Bytes of message buffers of the process beyond which windows do not grow.  0: half of what the process may lock
-  /// (ulimit -l), or no limit if it may lock any amount.
+  /// Bytes of message buffers of the process, for sending and receiving, beyond which windows do not grow and no more
+  /// send buffers are made.  0: half of what the process may lock (ulimit -l), or no limit if it may lock any amount.
   ByteSize message_memory = 0_B;
 };
 

@@ -95,7 +95,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   void on_received(ByteSpan bytes) noexcept override;
 
   /// True if the layer above has the endpoint: from on_accepted() or connect().
-  bool known = false;
+  bool visible = false;
 
  private:
   void on_connected(ByteSpan reply) noexcept override;

@@ -46,7 +46,8 @@ std::uint64_t Module::time_after(std::chrono::milliseconds time) noexcept {
   return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
 }
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config, std::size_t rail) {
+Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config,
+                                             std::size_t rail) {
   OPAL_TRY_ASSIGN(Listener listener, Listener::open(config.devices, rail));
   OPAL_TRY_ASSIGN(Device device, Device::open(listener.device.c_str(), config));
   OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
@@ -58,31 +59,31 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
     return device_error(code, "ibv_query_port", listener.id->port_num);
   }
   const SocketAddress& socket = listener.socket;
-  const wire::Address address{wire::kMagic, wire::kWireVersion, socket.port_number(),
-                              host.id,      fresh_nonce(),      socket.ip};
+  const wire::Address address{wire::kMagic,  wire::kWireVersion, socket.port_number(),
+                              parameters.id, fresh_nonce(),      socket.ip};
   log::debug("btl.verbs", "device {} at {}", listener.device, to_string(socket));
   OnDemand on_demand = find_on_demand(device, config.on_demand, listener.id->port_num, address.ip);
-  std::unique_ptr<Module> module{new Module{host, config, std::move(listener), std::move(device), std::move(on_demand),
-                                            std::move(waiting), address}};
+  std::unique_ptr<Module> module{new Module{parameters, config, std::move(listener), std::move(device),
+                                            std::move(on_demand), std::move(waiting), address}};
   module->largest_request_ = std::min<std::uint64_t>(config.max_request.bytes, port.max_msg_sz);
   return module;
 }
 
-Module::Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand,
-               Waiting waiting, const wire::Address& address)
-    : ConnectedTransport(host, attributes_of(config)),
+Module::Module(const ModuleParameters& parameters, const Config& config, Listener listener, Device device,
+               OnDemand on_demand, Waiting waiting, const wire::Address& address)
+    : ConnectedTransport(parameters, attributes_of(config)),
       config_(config),
       listener_(std::move(listener)),
       device_(std::move(device)),
       waiting_(std::move(waiting)),
       address_(address),
-      key_(connection_key(host.secret, address.token)),
+      key_(connection_key(parameters.secret, address.token)),
       receive_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
       send_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
       message_memory_(message_memory(device_, config)),
       most_sends_(config.send_buffers),
       device_atomics_(wants_device_atomics(device_, config)),
-      memory_(device_, std::move(on_demand), host.registrations, pin_limit(device_, config), device_atomics_),
+      memory_(device_, std::move(on_demand), parameters.registrations, pin_limit(device_, config), device_atomics_),
       pipelined_(*this, emulation(), operations()) {}
 
 /// The kernel keeps the queue pairs while any process has a descriptor of the device open; peers would not see the
@@ -112,7 +113,7 @@ void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
   if (turns_ != 0) --turns_;
   ++events_;
   Delivery delivery{from, tag, data};
-  host().handlers.dispatch(delivery);
+  parameters().handlers.dispatch(delivery);
 }
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {

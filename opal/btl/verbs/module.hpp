@@ -26,7 +26,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
   /// `rail`: index of the device among the usable ones, from 0.
   /// Errors: unreachable (no address belongs to a device that may be used), limit_reached, not_supported, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, std::size_t rail);
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, const Config& config,
+                                              std::size_t rail);
   /// Waits at most kCloseTimeout for the acknowledgement of posted messages.
   ~Module() override;
 
@@ -92,8 +93,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override;
   void drain_completion_events() noexcept;
-  Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand, Waiting waiting,
-         const wire::Address& address);
+  Module(const ModuleParameters& parameters, const Config& config, Listener listener, Device device, OnDemand on_demand,
+         Waiting waiting, const wire::Address& address);
 
   // peers.cpp
   Result<std::uint32_t> reserve_window();

@@ -56,11 +56,10 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
                       std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                       Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  const bool put = kind == Kind::put;
   if (pipelined_.takes(remote)) {
     return pipelined_.transfer(kind, to, local, local_handle, remote_address, remote, size, completion);
   }
-  const auto handle = usable(remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
+  const auto handle = usable(remote, remote_address, size, right_for(kind));
   if (!handle) return refuse(completion, handle.error());
   completion.error = {};
   if (size == 0) return Post::done;
@@ -78,7 +77,7 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   operation->total = size;
   Transfer& transfer = transfer_of(*operation);
   transfer.key = handle->key;
-  if (local_handle != nullptr) transfer.local = memory_.find(*local_handle, local, size, !put);
+  if (local_handle != nullptr) transfer.local = memory_.find(*local_handle, local, size, kind == Kind::get);
   queue->start(*operation);
   return Post::queued;
 }
@@ -91,13 +90,9 @@ bool Module::device_does(const AtomicRequest& request) const noexcept {
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (!is_supported(request.op, request.type)) {
-    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
-  }
+  // Some devices never complete a misaligned one.
+  if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
   const std::size_t size = size_of(request.type);
-  if (request.remote_address % size != 0) {  // some devices never complete these
-    return refuse(completion, {Errc::invalid_argument, 0, "atomic: misaligned address", request.remote_address});
-  }
   if (pipelined_.takes(*request.remote)) return emulation().atomic(to, request, completion);
   const auto handle = usable(*request.remote, request.remote_address, size, Rights::remote_atomic);
   if (!handle) return refuse(completion, handle.error());

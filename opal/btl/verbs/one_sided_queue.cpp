@@ -53,7 +53,7 @@ Result<void> OneSidedQueue::dial() noexcept {
               wire::Purpose::one_sided,
               0,
               static_cast<std::uint32_t>(verbs_.config().max_send.bytes),
-              verbs_.host().id,
+              verbs_.parameters().id,
               fresh_nonce(),
               {}};
   ++number_;

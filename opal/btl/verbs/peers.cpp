@@ -105,21 +105,21 @@ void Module::leave(const Connection& connection) noexcept {
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(const wire::Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "verbs address: it is another peer's"};
-  if (peer == host().id) return Error{Errc::unreachable, 0, "verbs: does not connect a process to itself"};
+  if (peer == parameters().id) return Error{Errc::unreachable, 0, "verbs: does not connect a process to itself"};
   if (Endpoint* known = find(peer); known != nullptr) {
-    known->known = true;
+    known->visible = true;
     return known;
   }
   if (gone_.code != Errc{}) return gone_;
   OPAL_TRY_ASSIGN(const std::uint32_t window, reserve_window());
   auto created = std::make_unique<Endpoint>(*this, peer, window);
-  OPAL_TRY(created->dial(socket_of(decoded), connection_key(host().secret, decoded.token)));
-  created->known = true;
+  OPAL_TRY(created->dial(socket_of(decoded), connection_key(parameters().secret, decoded.token)));
+  created->visible = true;
   return &add(std::move(created));
 }
 
 void Module::on_ended(Endpoint& endpoint) noexcept {
-  if (!endpoint.known) return discard(endpoint);  // its peer never proved its identity
+  if (!endpoint.visible) return discard(endpoint);  // its peer never proved its identity
   end(endpoint);
 }
 
@@ -147,7 +147,7 @@ void Module::on_request(const CmEvent& event) noexcept {
 }
 
 void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
-  if (!is_genuine(key_, host().id, request) || request.from == host().id) {
+  if (!is_genuine(key_, parameters().id, request) || request.from == parameters().id) {
     log::warn("btl.verbs", "a connection was refused: its request does not prove that it belongs to this job");
     return refuse(id.get(), wire::Reason::unauthenticated);
   }
@@ -157,9 +157,9 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
     return refuse(id.get(), wire::Reason::different);
   }
   Endpoint* known = find(request.from);
-  if (known != nullptr && known->searching() && host().id < request.from)
+  if (known != nullptr && known->searching() && parameters().id < request.from)
     return refuse(id.get(), wire::Reason::crossing);
-  if (known != nullptr && known->state() == Endpoint::State::half_open && !known->known) {
+  if (known != nullptr && known->state() == Endpoint::State::half_open && !known->visible) {
     known->end({Errc::peer_gone, 0, "verbs: its connector has given up"});
     known = nullptr;
   }
@@ -186,9 +186,9 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
 
 void Module::on_confirmed(Endpoint& endpoint) noexcept {
   ++events_;
-  if (endpoint.known) return;
-  endpoint.known = true;
-  host().observer.on_accepted(endpoint);
+  if (endpoint.visible) return;
+  endpoint.visible = true;
+  parameters().observer.on_accepted(endpoint);
 }
 
 // ---- An endpoint's way to its connection ------------------------------------------------------------------------
@@ -230,7 +230,7 @@ Result<void> Endpoint::dial_again() {
               wire::Purpose::messages,
               static_cast<std::uint16_t>(window_),
               static_cast<std::uint32_t>(verbs_.config().max_send.bytes),
-              verbs_.host().id,
+              verbs_.parameters().id,
               fresh_nonce(),
               {}};
   sign(key_, peer(), request_);
@@ -350,7 +350,8 @@ void Endpoint::drop_one_sided_queue() noexcept {
 
 bool Endpoint::serve(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
   std::uint64_t number = 0;
-  if (!is_genuine(session_, verbs_.host().id, request) || !read_object(ByteSpan{request.nonce}, number)) return false;
+  if (!is_genuine(session_, verbs_.parameters().id, request) || !read_object(ByteSpan{request.nonce}, number))
+    return false;
   if (number <= served_number_) return false;  // a replay
   served_number_ = number;
   served_.reset();

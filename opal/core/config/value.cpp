@@ -78,10 +78,9 @@ Parsed parse_integer(std::string_view text) {
 }
 
 Parsed parse_real(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number)) return bad("is not a number");
-  return {Value{number}, {}};
+  const auto number = parse_number<double>(text);
+  if (!number || !std::isfinite(*number)) return bad("is not a number");
+  return {Value{*number}, {}};
 }
 
 /// `text` = whole number, optional blanks, optional suffix.  A number without suffix is multiplied by `bare_factor`.

@@ -150,8 +150,8 @@ class Following {
     change_tables(state_, [&](const MappingTable& table) { some = some || table.excludes_some(range); });
     return some;
   }
-  void carry(Range from, Range to, std::uint32_t access) noexcept {
-    change_tables(state_, [&](MappingTable& table) { table.carry(from, to, access); });
+  void assign_moved(Range from, Range to, std::uint32_t access) noexcept {
+    change_tables(state_, [&](MappingTable& table) { table.assign_moved(from, to, access); });
   }
   /// The effect of the call is unknown: the tables must be refreshed after it.
   void unclear() noexcept { unclear_ = true; }
@@ -271,7 +271,7 @@ long perform_alone(State& shared, const SystemCall& call, const Taken& taken) no
     if ((a[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.unclear();
   } else {
     const Range now = range_of(result, a[2]);
-    tables.carry(taken.range, now, access != 0 ? access : kMapped);
+    tables.assign_moved(taken.range, now, access != 0 ? access : kMapped);
     const bool old_stays = a[1] == 0 || (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) != 0;
     if (result == a[0]) {
       tables.assign({now.end, taken.range.end}, 0);

@@ -338,7 +338,7 @@ bool MappingTable::excludes_some(Range range) const noexcept {
   return false;
 }
 
-void MappingTable::carry(Range from, Range to, std::uint32_t access) noexcept {
+void MappingTable::assign_moved(Range from, Range to, std::uint32_t access) noexcept {
   bool last_excluded = false;
   for (std::uintptr_t offset = 0; offset < to.size();) {
     const std::uintptr_t source = from.begin + offset;

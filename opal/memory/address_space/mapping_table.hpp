@@ -94,7 +94,7 @@ class OPAL_EXPORT MappingTable {
   [[nodiscard]] bool excludes_some(Range range) const noexcept;
   /// Records that mremap() has moved `from` to `to`: `to` is mapped with `access`, and is excluded where `from` was.
   /// If `to` is longer, its last part is excluded if the end of `from` was.
-  void carry(Range from, Range to, std::uint32_t access) noexcept;
+  void assign_moved(Range from, Range to, std::uint32_t access) noexcept;
 
   /// A copy in ascending order of address.  It allocates: not for use inside a mapping call.
   [[nodiscard]] std::vector<MappedRange> ranges() const;

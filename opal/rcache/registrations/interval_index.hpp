@@ -29,7 +29,7 @@ class OPAL_EXPORT IntervalIndex {
   /// Calls visit(registration) for each one that shares a byte with [begin, end), until a call returns true.
   /// Requires: visit() does not change the index.  Returns whether a call returned true.
   template <class Visit>
-  bool any_overlapping(std::uintptr_t begin, std::uintptr_t end, Visit visit) const noexcept {
+  bool visit_overlapping(std::uintptr_t begin, std::uintptr_t end, Visit visit) const noexcept {
     return walk(root_, begin, end, visit);
   }
 

@@ -27,8 +27,9 @@ struct FakeMessage {
 
 class FakeModule final : public btl::MessageTransport {
  public:
-  FakeModule(const btl::Host& host, std::size_t max_send)
-      : btl::MessageTransport(host, {.transport = "fake", .exclusivity = 1, .max_send = max_send, .eager = max_send}),
+  FakeModule(const btl::ModuleParameters& parameters, std::size_t max_send)
+      : btl::MessageTransport(parameters,
+                              {.transport = "fake", .exclusivity = 1, .max_send = max_send, .eager = max_send}),
         endpoint_(*this, PeerId{1, 1}) {}
 
   FakeModule* peer = nullptr;
@@ -50,7 +51,7 @@ class FakeModule final : public btl::MessageTransport {
   void receive(Tag tag, ByteSpan bytes) {
     std::vector<std::byte> exact(bytes.begin(), bytes.end());  // so that a sanitizer sees a read beyond the end
     btl::Delivery delivery{endpoint_, tag, exact};
-    host().handlers.dispatch(delivery);
+    parameters().handlers.dispatch(delivery);
   }
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
@@ -80,7 +81,7 @@ class FakeModule final : public btl::MessageTransport {
 struct FakeSide final : btl::Observer {
   explicit FakeSide(std::size_t max_send)
       : registrations(*btl::RegistrationTable::create(64)),
-        module(btl::Host{PeerId::random(), handlers, registrations, *this}, max_send) {
+        module(btl::ModuleParameters{PeerId::random(), handlers, registrations, *this}, max_send) {
     if (!btl::RdmaEmulation::install(handlers)) std::abort();
   }
   void on_accepted(btl::Endpoint&) noexcept override {}

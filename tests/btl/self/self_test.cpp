@@ -13,7 +13,7 @@ constexpr Tag kTag = kUserTags.first;
 
 struct Self : ::testing::Test, btl::Observer {
   void open(std::size_t ring) {
-    auto opened = btl::self::Module::open(btl::Host{id, handlers, registrations, *this}, ring);
+    auto opened = btl::self::Module::open(btl::ModuleParameters{id, handlers, registrations, *this}, ring);
     ASSERT_TRUE(opened);
     module = std::move(*opened);
     endpoint = *module->connect(id, module->address());

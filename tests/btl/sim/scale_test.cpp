@@ -32,8 +32,9 @@ class Swarm final : public btl::Observer {
  public:
   Swarm() : fabric_(*btl::sim::Fabric::drive(config_)) {
     EXPECT_TRUE(handlers_.set(kTag, btl::bind<&Swarm::on_message>(*this, "swarm")));
-    const btl::Host host = make_host();
-    for (std::uint32_t i = 0; i < kDevices; ++i) modules_.push_back(std::move(*btl::sim::Module::open(host, config_)));
+    const btl::ModuleParameters parameters = make_parameters();
+    for (std::uint32_t i = 0; i < kDevices; ++i)
+      modules_.push_back(std::move(*btl::sim::Module::open(parameters, config_)));
     heard_.resize(kDevices);
   }
 
@@ -57,7 +58,7 @@ class Swarm final : public btl::Observer {
  private:
   static constexpr std::uint32_t kChildren = 16;
 
-  btl::Host make_host();
+  btl::ModuleParameters make_parameters();
   void forward(btl::sim::NodeId from) {
     for (std::uint32_t i = 1; i <= kChildren; ++i) {
       const std::uint32_t child = from * kChildren + i;
@@ -84,7 +85,7 @@ class Swarm final : public btl::Observer {
   std::uint64_t number_ = 0;
 };
 
-btl::Host Swarm::make_host() { return {PeerId{1, 1}, handlers_, registrations_, *this, {}}; }
+btl::ModuleParameters Swarm::make_parameters() { return {PeerId{1, 1}, handlers_, registrations_, *this, {}}; }
 
 TEST(SimScale, AHundredThousandDevicesAreCheapAndABroadcastReachesThemAll) {
   const std::size_t before = heap_in_use();

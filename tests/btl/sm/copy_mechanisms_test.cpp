@@ -43,7 +43,7 @@ TEST(SmMechanismOrder, AListWithAnUnknownNameIsRefusedByNameWhenTheModuleOpens) 
     test::Side host{"sm"};
     Config config;
     config.single_copy = list;
-    const auto refused = Module::open(host.module().host(), config);
+    const auto refused = Module::open(host.module().parameters(), config);
     ASSERT_FALSE(refused) << list;
     EXPECT_EQ(refused.error().code, Errc::invalid_argument);
     EXPECT_NE(std::string_view{refused.error().where}.find("shared, xpmem, cma, knem"), std::string_view::npos);

@@ -113,7 +113,7 @@ TEST(SmKernel, WithoutMemoryAModuleDoesNotOpenAndSaysSo) {
   Child child{[](Channel&) {
     Side host{"self"};
     refuse_system_call(SYS_fallocate, ENOSPC);
-    const auto refused = Module::open(host.module().host(), Config{});
+    const auto refused = Module::open(host.module().parameters(), Config{});
     return !refused && refused.error().os_errno == ENOSPC ? 0 : 1;
   }};
   EXPECT_EQ(child.wait(), 0);

@@ -227,7 +227,7 @@ class SmKnemModules : public ::testing::Test {
                             knem ? KernelDevices::Knem{std::make_shared<Double>(kernel)} : KernelDevices::Knem{none}};
       config.large_get = "alone";  // as soon as it is possible
       config.single_copy = "knem";
-      module = std::move(Module::open(side.module().host(), config, std::move(devices))).value();
+      module = std::move(Module::open(side.module().parameters(), config, std::move(devices))).value();
     }
     test::Side side;
     Config config;

@@ -109,7 +109,7 @@ TEST(SmLargeGet, MoreThanFitTheQueueAreAllServed) {
 TEST(SmLargeGet, APeerThatIsAwayIsNotNeededWhereSingleCopyWorks) {
   for (const char* way : {"cooperative", "pipelined"}) {
     Config config = forced(way);
-    config.pipeline_timeout = std::chrono::microseconds{5};
+    config.pipeline_wait = std::chrono::microseconds{5};
     Side a{with(config)};
     Side b{with(config)};
     btl::Endpoint& route = *a.connect(b);
@@ -270,7 +270,7 @@ TEST(SmLargeGet, WhenCopyingIsForbiddenInMidTransferTheOtherMechanismsFinishIt) 
     SCOPED_TRACE(test.way);
     Child initiator{[&](Channel& parent) {
       Config config = forced(test.way);
-      config.pipeline_timeout = {};  // tries to copy whatever the helper has not taken
+      config.pipeline_wait = {};  // tries to copy whatever the helper has not taken
       return get_all(parent, config, 3, [&] {
         if (test.at_puller) refuse_system_call(test.call);
       });

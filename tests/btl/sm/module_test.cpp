@@ -312,13 +312,13 @@ TEST(SmConfig, SizesThatDoNotFitTogetherAreRefused) {
   Config small;
   small.segment_size = 256_KiB;
   small.max_send = 128_KiB;
-  EXPECT_EQ(Module::open(host.module().host(), small).error().code, Errc::invalid_argument);
+  EXPECT_EQ(Module::open(host.module().parameters(), small).error().code, Errc::invalid_argument);
   Config eager;
   eager.eager = eager.max_send;
-  EXPECT_EQ(Module::open(host.module().host(), eager).error().code, Errc::invalid_argument);
+  EXPECT_EQ(Module::open(host.module().parameters(), eager).error().code, Errc::invalid_argument);
   Config fragments;
   fragments.small_fragment = fragments.max_send;
-  EXPECT_EQ(Module::open(host.module().host(), fragments).error().code, Errc::invalid_argument);
+  EXPECT_EQ(Module::open(host.module().parameters(), fragments).error().code, Errc::invalid_argument);
 }
 
 TEST(SmConnect, FromManyThreadsAtOnceInBothDirectionsEveryPairEndsWithOneConnection) {

@@ -34,7 +34,7 @@ struct Doubled {
     config.large_get = large_get;
     config.single_copy = mechanisms;
     auto opened =
-        Module::open(host.module().host(), config,
+        Module::open(host.module().parameters(), config,
                      KernelDevices{std::shared_ptr<XpmemDevice>{std::move(device)}, Error{Errc::not_supported}});
     EXPECT_TRUE(opened);
     module = std::move(*opened);

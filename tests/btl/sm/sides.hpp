@@ -8,8 +8,8 @@ namespace opal::btl::sm {
 
 /// For Side: opens a module with these settings.
 inline test::Side::Open with(const Config& config) {
-  return [config](const Host& host) -> Result<std::unique_ptr<btl::Module>> {
-    OPAL_TRY_ASSIGN(auto module, Module::open(host, config));
+  return [config](const ModuleParameters& parameters) -> Result<std::unique_ptr<btl::Module>> {
+    OPAL_TRY_ASSIGN(auto module, Module::open(parameters, config));
     return std::unique_ptr<btl::Module>{std::move(module)};
   };
 }
@@ -19,7 +19,7 @@ inline Config forced(std::string_view way, std::string_view single_copy = "cma")
   Config config;
   config.large_get = way;
   config.single_copy = single_copy;
-  config.pipeline_timeout = std::chrono::seconds{1};
+  config.pipeline_wait = std::chrono::seconds{1};
   return config;
 }
 

@@ -64,7 +64,7 @@ TEST(TcpConnections, AnAddressThatRefusesIsSkipped) {
   ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
 }
 
-TEST(TcpConnections, ASilentAddressHoldsUpNobody) {
+TEST(TcpConnections, ASilentAddressDelaysNoOtherPeer) {
   btl::tcp::Config config = loopback();
   config.stagger = milliseconds{20};
   TcpSide a{config};
@@ -179,7 +179,7 @@ TEST(TcpConnections, AGoodbyeAndADeathAreToldApart) {
   EXPECT_EQ(b.failures[0].second.os_errno, 0) << "a disconnect is no failure of the network";
   EXPECT_TRUE(a.failures.empty());
   {
-    Stranger dying{b.port()};
+    RawPeer dying{b.port()};
     dying.greet(b);
     ASSERT_TRUE(pump([&] { return b.accepted.size() == 2; }, b));
   }
@@ -270,14 +270,14 @@ TEST(TcpConnections, ANewConnectionOfAPeerWhoseOldOneIsSilentTakesItsPlace) {
   config.handshake_timeout = milliseconds{100};
   TcpSide side{config};
   const PeerId peer = PeerId::random();
-  Stranger old_one{side.port()};
+  RawPeer old_one{side.port()};
   old_one.greet(side, peer);
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
   {
-    Stranger given_up{side.port()};
+    RawPeer given_up{side.port()};
     given_up.greet(side, peer);
   }
-  Stranger new_one{side.port()};
+  RawPeer new_one{side.port()};
   new_one.greet(side, peer);
   ASSERT_TRUE(sleep_until([&] { return side.accepted.size() == 2; }, side));
   ASSERT_EQ(side.failures.size(), 1U);
@@ -318,17 +318,17 @@ TEST(TcpConnections, ListensWhereItIsTold) {
   btl::HandlerTable handlers;
   auto registrations = *btl::RegistrationTable::create(4);
   TcpSide observer;
-  const btl::Host host{PeerId::random(), handlers, registrations, observer};
-  const auto taken = btl::tcp::Module::open(host, config);
+  const btl::ModuleParameters parameters{PeerId::random(), handlers, registrations, observer};
+  const auto taken = btl::tcp::Module::open(parameters, config);
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code, Errc::limit_reached);
   config.port_max = std::min(65'535U, config.port_min + 50);
-  EXPECT_TRUE(btl::tcp::Module::open(host, config));
+  EXPECT_TRUE(btl::tcp::Module::open(parameters, config));
   config = loopback();
   config.if_include = "no_such_interface";
-  EXPECT_EQ(btl::tcp::Module::open(host, config).error().code, Errc::unreachable);
+  EXPECT_EQ(btl::tcp::Module::open(parameters, config).error().code, Errc::unreachable);
   config.if_include = "10.0.0.0/99";
-  EXPECT_EQ(btl::tcp::Module::open(host, config).error().code, Errc::invalid_argument);
+  EXPECT_EQ(btl::tcp::Module::open(parameters, config).error().code, Errc::invalid_argument);
 }
 
 TEST(TcpConnections, ListensAsBeforeWhereANewAddressFails) {
@@ -341,7 +341,7 @@ TEST(TcpConnections, ListensAsBeforeWhereANewAddressFails) {
     loopback_only.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (side.module->listen_only_at(reinterpret_cast<const sockaddr&>(loopback_only))) return 1;
     if (side.port() != before) return 2;
-    const Stranger stranger{before};
+    const RawPeer raw_peer{before};
     return ::testing::Test::HasFailure() ? 3 : 0;
   });
   EXPECT_EQ(result, 0);

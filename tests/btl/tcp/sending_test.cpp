@@ -114,7 +114,7 @@ TEST_F(TcpSending, ADisconnectCancelsTheCompletionAndStillDeliversTheMessage) {
 
 TEST_F(TcpSending, APeerThatDiesEndsWhatWaitsOnce) {
   // A peer that reads nothing and then is gone, as a killed process is: unread bytes make the kernel reset.
-  auto peer = std::make_unique<Stranger>(a.port());
+  auto peer = std::make_unique<RawPeer>(a.port());
   peer->greet(a);
   ASSERT_TRUE(pump([&] { return a.accepted.size() == 1; }, a));
   route = a.accepted[0];
@@ -151,7 +151,7 @@ struct Watched {
     btl::tcp::Config config = loopback();
     config.peer_timeout = std::chrono::milliseconds{400};
     side = std::make_unique<TcpSide>(config);
-    peer = std::make_unique<Stranger>(side->port());
+    peer = std::make_unique<RawPeer>(side->port());
     peer->greet(*side);
     EXPECT_TRUE(pump([&] { return side->accepted.size() == 1 && !peer->closed() && !peer->heard.empty(); }, *side));
     route = side->accepted.at(0);
@@ -168,7 +168,7 @@ struct Watched {
     }
   }
   std::unique_ptr<TcpSide> side;
-  std::unique_ptr<Stranger> peer;
+  std::unique_ptr<RawPeer> peer;
   btl::Endpoint* route = nullptr;
 };
 

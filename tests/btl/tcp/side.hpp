@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/btl/tcp/side.hpp — one tcp module with its surroundings and a record of what happened to it, and a stranger:
+// tests/btl/tcp/side.hpp — one tcp module with its surroundings and a record of what happened to it, and a raw_peer:
 // a plain socket that can say anything to a module's port.
 #pragma once
 #include <arpa/inet.h>
@@ -37,7 +37,7 @@ struct TcpSide final : btl::Observer {
       : id(identity) {
     EXPECT_TRUE(btl::RdmaEmulation::install(handlers));
     EXPECT_TRUE(handlers.set(kTag, btl::bind<&TcpSide::on_message>(*this, "test")));
-    auto opened = btl::tcp::Module::open(btl::Host{id, handlers, registrations, *this, secret}, config);
+    auto opened = btl::tcp::Module::open(btl::ModuleParameters{id, handlers, registrations, *this, secret}, config);
     EXPECT_TRUE(opened) << (opened ? "" : to_string(opened.error()));
     if (opened) module = std::move(*opened);
   }
@@ -85,16 +85,16 @@ inline std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
 }
 
 /// A plain socket.
-class Stranger {
+class RawPeer {
  public:
-  explicit Stranger(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit RawPeer(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0) << std::strerror(errno);
   }
-  explicit Stranger(Fd fd) : fd_(std::move(fd)) {}
+  explicit RawPeer(Fd fd) : fd_(std::move(fd)) {}
   void say(ByteSpan bytes) { (void)::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   /// True once the other side has closed; what it said before is in `heard`.
   [[nodiscard]] bool closed() {

@@ -17,8 +17,8 @@ namespace {
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
 Side::Open with(const btl::verbs::Config& config) {
-  return [config](const btl::Host& host) -> Result<std::unique_ptr<btl::Module>> {
-    OPAL_TRY_ASSIGN(auto module, btl::verbs::Module::open(host, config, 0));
+  return [config](const btl::ModuleParameters& parameters) -> Result<std::unique_ptr<btl::Module>> {
+    OPAL_TRY_ASSIGN(auto module, btl::verbs::Module::open(parameters, config, 0));
     return std::unique_ptr<btl::Module>{std::move(module)};
   };
 }

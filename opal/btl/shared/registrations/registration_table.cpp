@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <limits>
 #include <utility>
 
+#include "opal/btl/peer_id.hpp"
 #include "opal/core/system/fork_listener.hpp"
 #include "opal/core/system/raw_syscall.hpp"
 #include "opal/gpu/memory.hpp"
@@ -207,11 +207,7 @@ Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
   OPAL_TRY_ASSIGN(Fd memory, make_memory(slots_size));
   OPAL_TRY_ASSIGN(Mapping map, Mapping::shared(memory.get(), slots_size + kMappingsSize));
   OPAL_TRY(seal(memory));
-  std::uint64_t first = 0;
-  if (::getrandom(&first, sizeof first, 0) != static_cast<ssize_t>(sizeof first)) {
-    return Error{Errc::os, errno, "getrandom(registration generation)"};
-  }
-  return RegistrationTable{std::move(memory), std::move(map), slots, first};
+  return RegistrationTable{std::move(memory), std::move(map), slots, PeerId::random().low};
 }
 
 Result<void> RegistrationTable::renew() {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
-#include "opal/btl/shared/registrations/stale_slots.hpp"
 #include "opal/btl/sim/config.hpp"
 #include "opal/btl/sim/memory/pages.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/sync/backlog.hpp"
 
 namespace opal::btl::sim {
 
@@ -105,7 +105,7 @@ class OPAL_EXPORT MemoryUnit {
   std::uint64_t next_generation_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  StaleSlots stale_;  // slots of invalidate(); if it was full, the next mark_stale_locked() marks every registration
+  Backlog<std::uint32_t, 64> stale_;  // slots of invalidate(); if some are lost, mark_stale_locked() marks all
 };
 
 }  // namespace opal::btl::sim

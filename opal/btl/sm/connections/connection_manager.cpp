@@ -130,7 +130,7 @@ void ConnectionManager::accept_connections() noexcept {
       return;
     }
     // Every user can connect to an abstract name.
-    if (!PeerProcess::of(socket.get())) continue;
+    if (!pid_of_peer(socket.get())) continue;
     const std::lock_guard lock{mutex_};
     if (silent_ >= kMostSilent) drop_oldest_silent_locked();
     const std::uint64_t id = next_id_++;
@@ -204,7 +204,7 @@ bool ConnectionManager::must_cross_locked(const PeerId& peer) noexcept {
 
 Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing) {
   const PeerId peer = received.hello.from;
-  OPAL_TRY_ASSIGN(const PeerProcess process, PeerProcess::of(socket));
+  OPAL_TRY_ASSIGN(const pid_t pid, pid_of_peer(socket));
   if (peer == local_.self()) return Error{Errc::invalid_argument, 0, "sm: this is the module itself", 0};
   std::uint32_t index = 0;
   {
@@ -215,7 +215,7 @@ Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHe
   }
   auto link = local_.prepare(peer, index);
   Result<void> completed;
-  if (link) completed = local_.complete(**link, process.pid, received);
+  if (link) completed = local_.complete(**link, pid, received);
   const std::lock_guard lock{mutex_};
   // connect() may have begun or even succeeded meanwhile.
   if (link && completed) crossing = must_cross_locked(peer);

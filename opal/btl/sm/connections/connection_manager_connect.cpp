@@ -54,7 +54,7 @@ Result<std::unique_ptr<Link>> ConnectionManager::connect(const Address& address)
 Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address, const Deadline& deadline,
                                                          std::uint32_t index, bool& exposed) {
   OPAL_TRY_ASSIGN(Fd socket, connect_to(address.door, deadline));
-  OPAL_TRY_ASSIGN(const PeerProcess process, PeerProcess::of(socket.get()));
+  OPAL_TRY_ASSIGN(const pid_t pid, pid_of_peer(socket.get()));
   OPAL_TRY_ASSIGN(std::unique_ptr<Link> link, local_.prepare(address.peer, index));
   exposed = true;
   OPAL_TRY(local_.introduce(socket.get(), HelloKind::hello, *link));
@@ -74,7 +74,7 @@ Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address,
     }
     default: return Error{Errc::protocol, 0, "sm connect: unexpected answer"};
   }
-  if (const auto completed = local_.complete(*link, process.pid, *received); !completed) {
+  if (const auto completed = local_.complete(*link, pid, *received); !completed) {
     (void)send_hello(socket.get(), local_.plain(HelloKind::goodbye, address.peer));
     return completed.error();
   }

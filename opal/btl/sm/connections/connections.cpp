@@ -16,7 +16,7 @@ std::string Endpoint::describe() const {
 Result<void> Connections::start(const LocalSide& local, int doorbell, const FifoConsumer& fifo) {
   fifo_ = &fifo;
   const PeerId door = PeerId::random();
-  OPAL_TRY_ASSIGN(address_, Address::here(module_.host().id, door));
+  OPAL_TRY_ASSIGN(address_, Address::here(module_.parameters().id, door));
   OPAL_TRY_ASSIGN(manager_, ConnectionManager::start(local, door, doorbell));
   return {};
 }
@@ -31,7 +31,7 @@ Result<btl::Endpoint*> Connections::connect(const PeerId& peer, ByteSpan address
     }
     return known->second;
   }
-  if (peer == module_.host().id) return Error{Errc::unreachable, 0, "sm: that is this Context itself"};
+  if (peer == module_.parameters().id) return Error{Errc::unreachable, 0, "sm: that is this Context itself"};
   if (theirs.boot != address_.boot) return Error{Errc::unreachable, 0, "sm: the peer is on another host"};
   if (theirs.network_namespace != address_.network_namespace) {
     return Error{Errc::unreachable, 0, "sm: the peer is in another network namespace", theirs.network_namespace};
@@ -114,7 +114,7 @@ void Connections::accept(std::unique_ptr<Link> link) noexcept {
   });
   Endpoint& endpoint = add(std::move(link));
   if (!came_back) {
-    module_.host().observer.on_accepted(endpoint);
+    module_.parameters().observer.on_accepted(endpoint);
     return;
   }
   endpoint.accept_deferred = true;
@@ -151,7 +151,7 @@ void Connections::report_deferred(MessagePeer& peer) noexcept {
       if (before.peer() == next.peer() && !before.ending.reported && !before.accept_deferred) end_drained(before);
     }
     next.accept_deferred = false;
-    module_.host().observer.on_accepted(next);
+    module_.parameters().observer.on_accepted(next);
   }
 }
 
@@ -167,7 +167,7 @@ void Connections::report_failure(Endpoint& endpoint) noexcept {
   manager_->close(endpoint.link().id);
   user_.end_operations(endpoint, endpoint.ending.why);
   endpoint.ending.reported = true;
-  module_.host().observer.on_failed(endpoint, endpoint.ending.why);
+  module_.parameters().observer.on_failed(endpoint, endpoint.ending.why);
 }
 
 void Connections::fail_with_send_lock(MessagePeer& peer, const Error& why) noexcept {

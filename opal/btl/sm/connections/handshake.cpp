@@ -111,7 +111,7 @@ Result<Address> Address::decode(ByteSpan blob) {
   return address;
 }
 
-Result<PeerProcess> PeerProcess::of(int socket) {
+Result<pid_t> pid_of_peer(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
@@ -119,7 +119,7 @@ Result<PeerProcess> PeerProcess::of(int socket) {
   }
   if (credentials.uid != ::geteuid())
     return Error{Errc::permission, 0, "sm: the peer is another user", credentials.uid};
-  return PeerProcess{credentials.pid};
+  return credentials.pid;
 }
 
 Result<Fd> listen_at(const PeerId& door) {

@@ -6,6 +6,8 @@
 // receive_hello() checks magic, version, size and number of descriptors.  The receiver checks all other fields.
 // Threads: any.
 #pragma once
+#include <sys/types.h>
+
 #include <array>
 #include <cstdint>
 #include <span>
@@ -108,12 +110,9 @@ struct ReceivedHello {
   Fd pool;       ///< only with pool and file, unless refused
 };
 
-/// The process at the other end of a connected Unix socket, as the kernel reports it.
-struct PeerProcess {
-  int pid;  ///< 0 when the process is not visible in this PID namespace
-  /// Errors: os, permission (another user).
-  OPAL_EXPORT static Result<PeerProcess> of(int socket);
-};
+/// The process at the other end of a connected Unix socket, as the kernel reports it; 0: it is not visible in this PID
+/// namespace.  Errors: os, permission (another user).
+OPAL_EXPORT Result<pid_t> pid_of_peer(int socket);
 
 /// A listening, non-blocking socket with the abstract name "opal-sm-<door>".  Errors: os.
 OPAL_EXPORT Result<Fd> listen_at(const PeerId& door);

@@ -2,7 +2,6 @@
 #include "opal/btl/sm/connections/link.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,23 +9,12 @@
 #include <string_view>
 
 #include "opal/btl/sm/single_copy/cma.hpp"
+#include "opal/mpool/shared_pool.hpp"
 
 namespace opal::btl::sm {
 namespace {
 
 constexpr std::uint32_t kLargestMaxSend = 1U << 24;
-
-/// Maps a peer's registration table read-only.  It must be sealed, since shrinking it would cause SIGBUS here.
-Result<Mapping> map_registrations(int fd) {
-  const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return Error{Errc::protocol, 0, "sm registrations: not sealed against shrinking"};
-  }
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return Error{Errc::os, errno, "fstat(sm registrations)"};
-  if (status.st_size <= 0) return Error{Errc::protocol, 0, "sm registrations: empty"};
-  return Mapping::shared(fd, static_cast<std::size_t>(status.st_size), 0, false);
-}
 
 /// Checks that the descriptor is a non-blocking eventfd, since senders write to it.
 Result<void> check_doorbell(int fd) {
@@ -122,7 +110,7 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   OPAL_TRY_ASSIGN(link.inbox, PeerInbox::attach(received.fds.inbox.get(), link.peer));
   // A quarter: one sender alone cannot fill the FIFO for all others, and it notices a stopped receiver early.
   link.out->fragments().set_window(static_cast<std::uint32_t>(link.inbox.fifo().slots() / 4));
-  OPAL_TRY_ASSIGN(link.registrations_map, map_registrations(received.fds.registrations.get()));
+  OPAL_TRY_ASSIGN(link.registrations_map, mpool::SharedPool::attach(received.fds.registrations.get(), false));
   OPAL_TRY_ASSIGN(link.registrations, RegistrationView::over(link.registrations_map.bytes()));
   OPAL_TRY(check_doorbell(received.fds.doorbell.get()));
   link.doorbell = std::move(received.fds.doorbell);
@@ -150,6 +138,13 @@ KnemCookie LocalSide::cookie_of(const SoftwareHandle& claimed) const noexcept {
 void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const {
   if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
   const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
+  const auto try_opened = [&](MechanismKind kind, auto opened) {
+    if (opened) {
+      link.copy.try_mechanism(std::move(*opened), page, hello.probe_seed);
+    } else {
+      link.copy.refuse(kind, opened.error());
+    }
+  };
   for (const MechanismKind kind : order_.kinds) {
     switch (kind) {
       case MechanismKind::shared: {
@@ -158,13 +153,7 @@ void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const 
         link.copy.add(std::move(mechanism), "memory of shared pools");
         break;
       }
-      case MechanismKind::xpmem:
-        if (auto mechanism = open_xpmem(hello)) {
-          link.copy.try_mechanism(std::move(*mechanism), page, hello.probe_seed);
-        } else {
-          link.copy.refuse(kind, mechanism.error());
-        }
-        break;
+      case MechanismKind::xpmem: try_opened(kind, open_xpmem(hello)); break;
       case MechanismKind::cma:
         if (pid > 0) {
           link.copy.try_mechanism(std::make_unique<CmaMechanism>(pid), page, hello.probe_seed);
@@ -172,13 +161,7 @@ void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const 
           link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
         }
         break;
-      case MechanismKind::knem:
-        if (auto mechanism = open_knem(hello)) {
-          link.copy.try_mechanism(std::move(*mechanism), page, hello.probe_seed);
-        } else {
-          link.copy.refuse(kind, mechanism.error());
-        }
-        break;
+      case MechanismKind::knem: try_opened(kind, open_knem(hello)); break;
     }
   }
 }

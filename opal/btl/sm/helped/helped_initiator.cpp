@@ -174,9 +174,10 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   if (state.by_messages.in_flight) return false;
   if (state.left_over.count != 0 && state.error.code == Errc{} && !refused) {
     const std::uint64_t offset = offset_of(state.left_over.first);
-    const Post post = emulation_.put(peer, transfer.here() + offset, transfer.there.address + offset,
-                                     *MemoryHandle::from_bytes(bytes_of(transfer.there.region)),
-                                     bytes_of_units(state.left_over, transfer.there.size), state.by_messages);
+    const Post post =
+        emulation_.transfer(RdmaOperation::Kind::put, peer, transfer.here() + offset, transfer.there.address + offset,
+                            *MemoryHandle::from_bytes(bytes_of(transfer.there.region)),
+                            bytes_of_units(state.left_over, transfer.there.size), state.by_messages);
     if (post == Post::again) return false;
     state.left_over = {};
     state.by_messages.in_flight = post == Post::queued;
@@ -202,7 +203,7 @@ std::size_t HelpedInitiator::advance(Endpoint& peer) noexcept {
     state.last_moved_ns = now_ns();
     state.share = kMostShare;
   } else if (may_copy(peer) && !state.ring.over() &&
-             (state.running().mode == TransferMode::cooperative || now_ns() - state.last_moved_ns >= timeout_ns_)) {
+             (state.running().mode == TransferMode::cooperative || now_ns() - state.last_moved_ns >= target_wait_ns_)) {
     count += copy_share(peer);
     state.last_moved_ns = now_ns();
   }

@@ -21,7 +21,7 @@ class HelpedInitiator {
                   Sender& sender, MessagePeers& peers, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
       : modes_(modes),
         least_helped_(modes.least_helped()),
-        timeout_ns_(static_cast<std::uint64_t>(config.pipeline_timeout.count()) * 1000),
+        target_wait_ns_(static_cast<std::uint64_t>(config.pipeline_wait.count()) * 1000),
         cores_shared_(cores_shared),
         progress_(progress),
         sender_(sender),
@@ -60,9 +60,9 @@ class HelpedInitiator {
 
   const TransferModes modes_;
   const std::uint64_t least_helped_;
-  const std::uint64_t timeout_ns_;  // Config::pipeline_timeout
-  const bool cores_shared_;         // processes outnumber cores: the target may be waiting for this core
-  const FastBoxes& progress_;       // counts the progress calls
+  const std::uint64_t target_wait_ns_;  // Config::pipeline_wait
+  const bool cores_shared_;             // processes outnumber cores: the target may be waiting for this core
+  const FastBoxes& progress_;           // counts the progress calls
   Sender& sender_;
   MessagePeers& peers_;
   RdmaEmulation& emulation_;

@@ -10,6 +10,7 @@
 #include "opal/btl/sm/single_copy/cma.hpp"
 #include "opal/btl/sm/single_copy/probe_page.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/text.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -28,10 +29,8 @@ bool MechanismOrder::has(MechanismKind kind) const noexcept {
 
 Result<MechanismOrder> MechanismOrder::parse(std::string_view list) {
   MechanismOrder order;
-  while (!list.empty()) {
-    const std::size_t comma = list.find(',');
-    const std::string_view word = list.substr(0, comma);
-    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+  if (list.empty()) return order;
+  for (const std::string_view word : split(list, ',')) {
     if (word == "none") return order;
     bool known = false;
     for (std::size_t i = 0; i < kMechanismKinds && !known; ++i) {
@@ -107,14 +106,14 @@ CopyOutcome CopyMechanisms::copy(const RemoteRange& there, std::byte* here, bool
     if (outcome.ok()) return {there.size, {}};
     switch (outcome.error.code) {
       case Errc::busy: ++i; break;
-      case Errc::not_supported: demote(i, outcome.error); break;
+      case Errc::not_supported: remove_broken(i, outcome.error); break;
       default: return {done, outcome.error};
     }
   }
   return {done, {Errc::not_supported, 0, "sm: no single-copy mechanism reaches this memory", there.address}};
 }
 
-void CopyMechanisms::demote(std::size_t index, const Error& error) noexcept {
+void CopyMechanisms::remove_broken(std::size_t index, const Error& error) noexcept {
   const MechanismKind kind = mechanisms_[index].mechanism->kind();
   const std::string reason = text_of(error);
   mechanisms_.erase(mechanisms_.begin() + static_cast<std::ptrdiff_t>(index));

@@ -61,7 +61,7 @@ class OPAL_EXPORT CopyMechanisms {
     std::string why;  // why it is used
   };
 
-  [[gnu::cold]] void demote(std::size_t index, const Error& error) noexcept;
+  [[gnu::cold]] void remove_broken(std::size_t index, const Error& error) noexcept;
   void update() noexcept;
 
   std::vector<Step> mechanisms_;

@@ -32,7 +32,7 @@ bool send_all(int fd, ByteSpan bytes) noexcept {
 
 }  // namespace
 
-/// A pending connection: unauthenticated, or parked (acceptor.hpp).  Acceptor::drop(), let_in() and Owner::on_overdue()
+/// A pending connection: unauthenticated, or parked (acceptor.hpp).  Acceptor::drop(), accept() and Owner::on_overdue()
 /// may destroy it inside its own on_ready() and on_deadline(), which then return at once.
 class Incoming final : public Source {
  public:
@@ -150,14 +150,14 @@ void Acceptor::on_hello(Incoming& incoming) noexcept {
   }
   if (hello.to != self_) return drop(incoming, "its Hello names another process");
   if (hello.max_send > kLargestMaxSend.bytes) return drop(incoming, "it announces messages of more than 4 MiB");
-  switch (owner_.judge(hello.from)) {
-    case Verdict::accept: return let_in(incoming);
-    case Verdict::park: return incoming.park();
-    case Verdict::refuse: return drop(incoming, "it claims the identity of this process");
+  switch (owner_.decide(hello.from)) {
+    case Decision::accept: return accept(incoming);
+    case Decision::park: return incoming.park();
+    case Decision::refuse: return drop(incoming, "it claims the identity of this process");
   }
 }
 
-void Acceptor::let_in(Incoming& incoming) noexcept {
+void Acceptor::accept(Incoming& incoming) noexcept {
   const wire::Hello hello = incoming.hello();
   const wire::Welcome welcome = make_welcome(key_, incoming.challenge(), hello, config_.max_send.bytes);
   Fd fd = incoming.release();
@@ -184,7 +184,7 @@ void Acceptor::unpark(const PeerId& from) noexcept {
     const auto found = std::find_if(incoming_.begin(), incoming_.end(),
                                     [&](const auto& one) { return one->parked() && one->hello().from == from; });
     if (found == incoming_.end()) return;
-    if (!(*found)->closed_or_early()) return let_in(**found);
+    if (!(*found)->closed_or_early()) return accept(**found);
     drop(**found, nullptr);
   }
 }

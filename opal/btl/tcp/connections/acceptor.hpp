@@ -5,7 +5,7 @@
 // Parking: a connection with a genuine Hello waits while this process has, or attempts, another connection with that
 // peer.  It waits until one of these events:
 // * The other connection ends.  (The peer has reconnected, and the goodbye on the old connection arrives later.)
-// * The peer closes the parked one.  (Both sides connected at the same time; judge() decides which connection stays.)
+// * The peer closes the parked one.  (Both sides connected at the same time; decide() decides which connection stays.)
 // Owned by its module.  Threads: as the module.
 #pragma once
 #include <memory>
@@ -23,12 +23,12 @@ class Incoming;
 class Acceptor final : public Source {
  public:
   /// What happens to a connection with a genuine Hello: accepted, parked (see above), or closed.
-  enum class Verdict { accept, park, refuse };
+  enum class Decision { accept, park, refuse };
 
   /// Decides on connections.  Its functions run inside Reactor::run(), or inside unpark().
   class Owner {
    public:
-    virtual Verdict judge(const PeerId& from) noexcept = 0;
+    virtual Decision decide(const PeerId& from) noexcept = 0;
     /// The connection is accepted and its Welcome was sent; the owner takes `fd`.  `peer_max_send`: Hello::max_send.
     virtual void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept = 0;
     /// A connection is parked for Config::handshake_timeout and the peer has not closed it.  Called again after each
@@ -60,7 +60,7 @@ class Acceptor final : public Source {
   friend class Incoming;
   void take(Fd fd) noexcept;
   void on_hello(Incoming& incoming) noexcept;
-  void let_in(Incoming& incoming) noexcept;
+  void accept(Incoming& incoming) noexcept;
   void drop(Incoming& incoming, const char* why) noexcept;
 
   const Config& config_;

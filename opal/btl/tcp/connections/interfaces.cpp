@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <memory>
 
 #include "opal/core/text.hpp"
@@ -46,10 +45,8 @@ bool is_link_local(const SocketAddress& address) noexcept {
 
 Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
   InterfaceFilter filter;
-  while (!text.empty()) {
-    const std::size_t comma = text.find(',');
-    const std::string_view entry = trimmed(text.substr(0, comma));
-    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+  for (const std::string_view part : split(text, ',')) {
+    const std::string_view entry = trimmed(part);
     if (entry.empty()) continue;
     const std::size_t slash = entry.find('/');
     if (slash == std::string_view::npos) {
@@ -57,14 +54,12 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
       continue;
     }
     OPAL_TRY_ASSIGN(const SocketAddress base, parse_ip(std::string{entry.substr(0, slash)}));
-    const std::string_view number = entry.substr(slash + 1);
-    unsigned bits = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bits);
     const unsigned most = base.is_v4() ? 32 : 128;
-    if (error != std::errc{} || end != number.data() + number.size() || bits > most) {
-      return Error{Errc::invalid_argument, 0, "interface list: bad number of bits after '/'", bits};
+    const auto bits = parse_number<unsigned>(entry.substr(slash + 1));
+    if (!bits || *bits > most) {
+      return Error{Errc::invalid_argument, 0, "interface list: bad number of bits after '/'", bits.value_or(0)};
     }
-    filter.networks_.push_back({base, base.is_v4() ? bits + 96 : bits});
+    filter.networks_.push_back({base, *bits + 128 - most});
   }
   return filter;
 }

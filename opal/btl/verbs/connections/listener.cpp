@@ -16,6 +16,7 @@
 
 #include "opal/btl/verbs/connections/device_order.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/text.hpp"
 #include "opal/topology/topology.hpp"
 
 namespace opal::btl::verbs {
@@ -26,14 +27,11 @@ constexpr int kBacklog = 1024;
 constexpr std::size_t kNotListed = ~std::size_t{0};
 
 /// The index of `name` in a comma-separated list, or kNotListed.  An empty list allows every name, without an order: 0.
-std::size_t index_in(std::string_view list, std::string_view name) noexcept {
+std::size_t index_in(std::string_view list, std::string_view name) {
   if (list.empty()) return 0;
-  for (std::size_t index = 0; !list.empty(); ++index) {
-    const std::string_view entry = list.substr(0, list.find(','));
-    if (entry == name) return index;
-    list.remove_prefix(std::min(list.size(), entry.size() + 1));
-  }
-  return kNotListed;
+  const auto names = split(list, ',');
+  const auto place = std::find(names.begin(), names.end(), name);
+  return place != names.end() ? static_cast<std::size_t>(place - names.begin()) : kNotListed;
 }
 
 /// Whether a peer on another host can use the address: its interface is up and no loopback.  Link-local addresses are

@@ -13,10 +13,10 @@
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
-#include "opal/btl/shared/registrations/stale_slots.hpp"
 #include "opal/btl/verbs/device/device.hpp"
 #include "opal/btl/verbs/device/on_demand.hpp"
 #include "opal/btl/verbs/wire.hpp"
+#include "opal/core/sync/backlog.hpp"
 
 namespace opal::btl::verbs {
 
@@ -107,9 +107,9 @@ class Memory {
   RegistrationTable& table_;
   const std::uint64_t pin_limit_;
   const bool device_atomics_;
-  std::uint64_t pinned_ = 0;    // bytes, of all entries
-  std::vector<Entry> entries_;  // by slot of table_
-  StaleSlots stale_;
+  std::uint64_t pinned_ = 0;          // bytes, of all entries
+  std::vector<Entry> entries_;        // by slot of table_
+  Backlog<std::uint32_t, 64> stale_;  // slots of invalidate()
 };
 
 /// The fields of a handle, unchecked otherwise.  Errors: protocol (not a handle of this transport).

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two log-log charts in one SVG file: latency over size on top, bandwidth over size below.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "opal/core/build_info.hpp"
 #include "opal/core/environment.hpp"
+#include "opal/core/system/machine.hpp"
 #include "runtime/tools/perf/report/report.hpp"
 
 namespace opal::perf {
@@ -116,19 +116,12 @@ std::string escaped(std::string_view text) {
 
 /// Where and when: a picture is looked at far from its machine.
 std::string caption() {
-  std::string cpu = "unknown CPU";
-  std::ifstream info{"/proc/cpuinfo"};
-  for (std::string line; std::getline(info, line);) {
-    if (!line.starts_with("model name")) continue;
-    cpu = line.substr(std::min(line.size(), line.find(':') + 2));
-    break;
-  }
   std::array<char, 32> date{};
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   (void)std::strftime(date.data(), date.size(), "%Y-%m-%d %H:%M", ::localtime_r(&now, &parts));
-  return escaped(fmt::format("OPAL {}, 2 processes, {}: {}, {} processors, {}", build_info().version, host_name(), cpu,
-                             ::sysconf(_SC_NPROCESSORS_ONLN), date.data()));
+  return escaped(
+      fmt::format("OPAL {}, 2 processes, {}: {}, {}", build_info().version, host_name(), machine_kind(), date.data()));
 }
 
 }  // namespace

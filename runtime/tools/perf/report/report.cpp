@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "opal/core/config/value.hpp"
+
 namespace opal::perf {
 
 Latency statistics(std::vector<double> samples) {
@@ -40,15 +42,7 @@ std::string to_json(const Row& row) {
   return json.dump();
 }
 
-std::string size_text(std::uint64_t bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && bytes % 1024 == 0 && unit < 3) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{} {}", bytes, units[unit]);
-}
+std::string size_text(std::uint64_t bytes) { return config::to_string(config::Value{ByteSize{bytes}}); }
 
 void TablePrinter::print(const Row& row) {
   const auto number = [](double value, int digits) { return fmt::format("{:.{}f}", value, digits); };

@@ -12,7 +12,7 @@
 #include "opal/allocator/bucket.hpp"
 #include "opal/core/log.hpp"
 #include "opal/mpool/pool.hpp"
-#include "runtime/tools/perf/tests/crowd.hpp"
+#include "runtime/tools/perf/tests/sample_concurrently.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 
 namespace opal::perf {
@@ -44,7 +44,7 @@ Result<void> measure(const char* name, const Plan& plan, const Report& report, A
         if (!good) return Error{Errc::no_memory, 0, "opal-perf alloc: the allocator refused", size};
         return {};
       };
-      OPAL_TRY_ASSIGN(const Samples samples, crowd(threads, kRounds, count, replace_oldest));
+      OPAL_TRY_ASSIGN(const Samples samples, sample_concurrently(threads, kRounds, count, replace_oldest));
       Row row{.test = "alloc", .btl = {}, .size = size, .iterations = samples.operations};
       row.op = name;
       row.threads = threads;

@@ -18,7 +18,7 @@
 #include "opal/core/log.hpp"
 #include "opal/core/system/mapping.hpp"
 #include "opal/rcache/cache.hpp"
-#include "runtime/tools/perf/tests/crowd.hpp"
+#include "runtime/tools/perf/tests/sample_concurrently.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 #include "runtime/tools/perf/tests/ucx_cache.hpp"
 
@@ -75,7 +75,8 @@ class Measurement {
   Result<void> operator()(const std::string& op, std::uint64_t threads, std::uint64_t regions, std::uint64_t count,
                           Operation operation) const {
     const std::uint64_t share = std::max<std::uint64_t>(1, plan_.iterations / kRounds);
-    OPAL_TRY_ASSIGN(const Samples samples, crowd(threads, kRounds, plan_.iterations != 0 ? share : count, operation));
+    OPAL_TRY_ASSIGN(const Samples samples,
+                    sample_concurrently(threads, kRounds, plan_.iterations != 0 ? share : count, operation));
     Row row{.test = "reg", .btl = {}, .size = kPage, .iterations = samples.operations};
     row.op = op;
     row.threads = threads;

@@ -4,7 +4,7 @@
 // Both sides take pieces of one transfer: the target from the front, the initiator from the back by single copy.  Of a
 // get the target writes its pieces to the destination (cooperative), or copies them into a few chunks that stay in the
 // cache and that the initiator empties (pipelined; there the initiator copies from the back only when no piece has come
-// for Config::pipeline_timeout).  Of a put the target reads the source; there are no chunks.  A target that does not
+// for Config::pipeline_wait).  Of a put the target reads the source; there are no chunks.  A target that does not
 // call progress() takes nothing, and the initiator copies all.
 //
 // The ring lies in the initiator's segment and serves one transfer at a time:

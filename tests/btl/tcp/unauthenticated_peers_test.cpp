@@ -22,43 +22,43 @@ std::size_t open_descriptors() {
   return count;
 }
 
-TEST(TcpStrangers, GarbageIsClosedAndLearnsNothing) {
+TEST(TcpUnauthenticatedPeers, GarbageIsClosedAndLearnsNothing) {
   TcpSide side;
   std::mt19937 random{5};
   for (int round = 0; round < 50; ++round) {
-    Stranger stranger{side.port()};
+    RawPeer raw_peer{side.port()};
     std::vector<std::byte> noise(random() % 300 + sizeof(wire::Hello));
     for (std::byte& one : noise) one = static_cast<std::byte>(random());
-    stranger.say(noise);
-    ASSERT_TRUE(pump([&] { return stranger.closed(); }, side)) << round;
-    EXPECT_LE(stranger.heard.size(), sizeof(wire::Challenge));
+    raw_peer.say(noise);
+    ASSERT_TRUE(pump([&] { return raw_peer.closed(); }, side)) << round;
+    EXPECT_LE(raw_peer.heard.size(), sizeof(wire::Challenge));
   }
   EXPECT_TRUE(side.accepted.empty());
 }
 
-TEST(TcpStrangers, OnlyWhoKnowsTheAddressBlobIsLetIn) {
+TEST(TcpUnauthenticatedPeers, OnlyAPeerWithTheAddressIsAccepted) {
   TcpSide side;
-  Stranger wrong{side.port()};
+  RawPeer wrong{side.port()};
   wrong.greet(side, PeerId::random(), side.id, 4096, btl::tcp::connection_key({}, fresh_nonce()));
   ASSERT_TRUE(pump([&] { return wrong.closed(); }, side));
   EXPECT_TRUE(wrong.heard.empty()) << "and learns nothing";
-  Stranger lost{side.port()};
+  RawPeer lost{side.port()};
   lost.greet(side, PeerId::random(), PeerId::random(), 4096, side.key());
   ASSERT_TRUE(pump([&] { return lost.closed(); }, side));
-  Stranger mirror{side.port()};
+  RawPeer mirror{side.port()};
   mirror.greet(side, side.id);
   ASSERT_TRUE(pump([&] { return mirror.closed(); }, side));
-  Stranger large{side.port()};
+  RawPeer large{side.port()};
   large.greet(side, PeerId::random(), std::uint64_t{1} << 32);
   ASSERT_TRUE(pump([&] { return large.closed(); }, side));
   EXPECT_TRUE(side.accepted.empty());
-  Stranger right{side.port()};
+  RawPeer right{side.port()};
   right.greet(side);
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 1 && (right.closed() || !right.heard.empty()); }, side));
   EXPECT_EQ(right.heard.size(), sizeof(wire::Welcome));
 }
 
-TEST(TcpStrangers, OnlyWhoKnowsTheJobsSecretConnects) {
+TEST(TcpUnauthenticatedPeers, OnlyAPeerWithTheSecretOfTheJobConnects) {
   const Secret ours = *Secret::from_text("the secret of this job");
   TcpSide a{loopback(), PeerId::random(), ours};
   TcpSide b{loopback(), PeerId::random(), ours};
@@ -72,28 +72,28 @@ TEST(TcpStrangers, OnlyWhoKnowsTheJobsSecretConnects) {
   EXPECT_EQ(b.accepted.size(), 1U);
 }
 
-TEST(TcpStrangers, AProofIsGoodForOneConnectionOnly) {
+TEST(TcpUnauthenticatedPeers, AProofIsGoodForOneConnectionOnly) {
   TcpSide side;
-  Stranger first{side.port()};
+  RawPeer first{side.port()};
   const wire::Hello hello = first.answer_to(side, PeerId::random(), side.id, 4096, side.key());
   first.say(bytes_of(hello));
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
-  Stranger replay{side.port()};
+  RawPeer replay{side.port()};
   replay.say(bytes_of(hello));
   ASSERT_TRUE(pump([&] { return replay.closed(); }, side));
   EXPECT_EQ(side.accepted.size(), 1U);
 }
 
-TEST(TcpStrangers, NoByteOfAHelloMayChange) {
+TEST(TcpUnauthenticatedPeers, NoByteOfAHelloMayChange) {
   TcpSide side;
   for (std::size_t i = 0; i < sizeof(wire::Hello); ++i) {
-    Stranger stranger{side.port()};
-    const wire::Hello hello = stranger.answer_to(side, PeerId::random(), side.id, 4096, side.key());
+    RawPeer raw_peer{side.port()};
+    const wire::Hello hello = raw_peer.answer_to(side, PeerId::random(), side.id, 4096, side.key());
     std::array<std::byte, sizeof hello> bytes;
     std::memcpy(bytes.data(), &hello, sizeof hello);
     bytes[i] ^= std::byte{1};
-    stranger.say(bytes);
-    ASSERT_TRUE(pump([&] { return stranger.closed(); }, side)) << i;
+    raw_peer.say(bytes);
+    ASSERT_TRUE(pump([&] { return raw_peer.closed(); }, side)) << i;
   }
   EXPECT_TRUE(side.accepted.empty());
 }
@@ -115,7 +115,7 @@ Error answer_of_dialer(const wire::Challenge& challenge, ByteSpan welcome) {
   address.id = PeerId::random();
   address.sockets = {*btl::SocketAddress::from(reinterpret_cast<const sockaddr&>(at))};
   EXPECT_TRUE(side.module->connect(address.id, btl::tcp::encode(address)));
-  std::vector<Stranger> taken;
+  std::vector<RawPeer> taken;
   EXPECT_TRUE(pump(
       [&] {
         if (Fd fd{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)}) {
@@ -129,7 +129,7 @@ Error answer_of_dialer(const wire::Challenge& challenge, ByteSpan welcome) {
   return side.failures.empty() ? Error{} : side.failures[0].second;
 }
 
-TEST(TcpStrangers, TheDialerBelievesNobodyWithoutAProof) {
+TEST(TcpUnauthenticatedPeers, TheDialerAcceptsNoPeerWithoutAProof) {
   const std::array<std::byte, sizeof(wire::Welcome)> nothing{};
   EXPECT_EQ(answer_of_dialer(btl::tcp::make_challenge(), nothing).code, Errc::permission);
   wire::Challenge foreign = btl::tcp::make_challenge();
@@ -137,7 +137,7 @@ TEST(TcpStrangers, TheDialerBelievesNobodyWithoutAProof) {
   EXPECT_EQ(answer_of_dialer(foreign, nothing).code, Errc::unreachable);
 }
 
-TEST(TcpStrangers, AnotherVersionIsCalledSo) {
+TEST(TcpUnauthenticatedPeers, AnotherVersionIsCalledSo) {
   wire::Challenge newer = btl::tcp::make_challenge();
   newer.version = 99;
   const Error why = answer_of_dialer(newer, {});
@@ -145,10 +145,10 @@ TEST(TcpStrangers, AnotherVersionIsCalledSo) {
   EXPECT_EQ(why.detail, 99U);
 }
 
-TEST(TcpStrangers, AGreetingAndFramesMayComeByteByByte) {
+TEST(TcpUnauthenticatedPeers, AGreetingAndFramesMayComeByteByByte) {
   TcpSide side;
-  Stranger stranger{side.port()};
-  const auto greeting = stranger.answer_to(side, PeerId::random(), side.id, 4096, side.key());
+  RawPeer raw_peer{side.port()};
+  const auto greeting = raw_peer.answer_to(side, PeerId::random(), side.id, 4096, side.key());
   const wire::Frame frame{5, kTag, 1};
   std::vector<std::byte> stream(sizeof greeting + wire::frame_size(5));
   std::memcpy(stream.data(), &greeting, sizeof greeting);
@@ -156,31 +156,31 @@ TEST(TcpStrangers, AGreetingAndFramesMayComeByteByByte) {
   std::memcpy(stream.data() + sizeof greeting + sizeof frame, "hello", 5);
   for (const std::byte one : stream) {
     EXPECT_TRUE(side.received.empty());
-    stranger.say({&one, 1});
+    raw_peer.say({&one, 1});
     for (int i = 0; i < 3; ++i) side.module->progress(64);
   }
   ASSERT_TRUE(pump([&] { return side.received.size() == 1; }, side));
   EXPECT_EQ(std::memcmp(side.received[0].data(), "hello", 5), 0);
 }
 
-TEST(TcpStrangers, TheSilentAreClosedAfterATimeAndTheNumberOfThemIsBounded) {
+TEST(TcpUnauthenticatedPeers, TheSilentAreClosedAfterATimeAndTheNumberOfThemIsBounded) {
   btl::tcp::Config config = loopback();
   config.max_pending = 4;
   config.handshake_timeout = std::chrono::milliseconds{200};
   TcpSide side{config};
-  std::vector<std::unique_ptr<Stranger>> strangers;
+  std::vector<std::unique_ptr<RawPeer>> raw_peers;
   for (int i = 0; i < 10; ++i) {
-    strangers.push_back(std::make_unique<Stranger>(side.port()));
+    raw_peers.push_back(std::make_unique<RawPeer>(side.port()));
     for (int j = 0; j < 20; ++j) side.module->progress(64);
   }
-  ASSERT_TRUE(pump([&] { return strangers[5]->closed(); }, side)) << "the oldest go first";
-  EXPECT_FALSE(strangers[9]->closed());
+  ASSERT_TRUE(pump([&] { return raw_peers[5]->closed(); }, side)) << "the oldest go first";
+  EXPECT_FALSE(raw_peers[9]->closed());
   // A good one gets in though the places are taken.
-  Stranger good{side.port()};
+  RawPeer good{side.port()};
   good.greet(side);
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
   // The others are closed by the clock, which wakes a sleeper.
-  while (!strangers[9]->closed()) {
+  while (!raw_peers[9]->closed()) {
     if (side.module->arm()) {
       pollfd fd{side.module->wait_fd(), POLLIN, 0};
       ASSERT_EQ(::poll(&fd, 1, 10'000), 1);
@@ -189,10 +189,10 @@ TEST(TcpStrangers, TheSilentAreClosedAfterATimeAndTheNumberOfThemIsBounded) {
   }
 }
 
-TEST(TcpStrangers, APeerThatBreaksTheProtocolFailsItsEndpointOnly) {
+TEST(TcpUnauthenticatedPeers, APeerThatBreaksTheProtocolFailsItsEndpointOnly) {
   TcpSide side;
-  Stranger bad{side.port()};
-  Stranger good{side.port()};
+  RawPeer bad{side.port()};
+  RawPeer good{side.port()};
   bad.greet(side);
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
   good.greet(side);
@@ -206,13 +206,13 @@ TEST(TcpStrangers, APeerThatBreaksTheProtocolFailsItsEndpointOnly) {
   ASSERT_TRUE(pump([&] { return side.received.size() == 1; }, side));
 }
 
-TEST(TcpStrangers, ACountryOfStrangersLeavesNoDescriptorBehind) {
+TEST(TcpUnauthenticatedPeers, ACountryOfStrangersLeavesNoDescriptorBehind) {
   TcpSide side;
   const std::size_t before = open_descriptors();
   for (int i = 0; i < 500; ++i) {
-    Stranger stranger{side.port()};
-    if (i % 3 == 1) stranger.say(bytes_of(std::uint32_t{1}));
-    if (i % 3 == 2) stranger.greet(side);
+    RawPeer raw_peer{side.port()};
+    if (i % 3 == 1) raw_peer.say(bytes_of(std::uint32_t{1}));
+    if (i % 3 == 2) raw_peer.greet(side);
     side.module->progress(64);
   }
   ASSERT_TRUE(pump(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/shared/registrations/stale_slots.hpp"
+#include "opal/core/sync/backlog.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 #include <thread>
 #include <vector>
 
-namespace opal::btl {
+namespace opal {
 namespace {
 
-TEST(StaleSlots, WhatIsAddedIsTakenOnce) {
-  StaleSlots slots;
+TEST(Backlog, WhatIsAddedIsTakenOnce) {
+  Backlog<std::uint32_t, 64> slots;
   std::set<std::uint32_t> taken;
   const auto keep = [&](std::uint32_t slot) { EXPECT_TRUE(taken.insert(slot).second) << slot; };
   EXPECT_FALSE(slots.any());
@@ -25,18 +25,18 @@ TEST(StaleSlots, WhatIsAddedIsTakenOnce) {
   EXPECT_FALSE(slots.take(keep));
 }
 
-TEST(StaleSlots, MoreThanThereIsRoomForIsSaid) {
-  StaleSlots slots;
+TEST(Backlog, MoreThanThereIsRoomForIsSaid) {
+  Backlog<std::uint32_t, 64> slots;
   for (std::uint32_t slot = 0; slot < 65; ++slot) slots.add(slot);
   EXPECT_TRUE(slots.take([](std::uint32_t) {}));
   slots.add(1);
   EXPECT_FALSE(slots.take([](std::uint32_t) {}));
 }
 
-TEST(StaleSlots, NothingAddedByOtherThreadsIsMissed) {
+TEST(Backlog, NothingAddedByOtherThreadsIsMissed) {
   constexpr std::uint32_t kThreads = 3;
   constexpr std::uint32_t kEach = 20'000;
-  StaleSlots slots;
+  Backlog<std::uint32_t, 64> slots;
   std::vector<bool> seen(std::size_t{kThreads} * kEach);
   std::vector<std::thread> threads;
   std::atomic<std::uint32_t> running{kThreads};
@@ -58,4 +58,4 @@ TEST(StaleSlots, NothingAddedByOtherThreadsIsMissed) {
 }
 
 }  // namespace
-}  // namespace opal::btl
+}  // namespace opal

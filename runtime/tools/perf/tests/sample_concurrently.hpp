@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/crowd.hpp — measures one operation in several threads at the same time.
+// runtime/tools/perf/tests/sample_concurrently.hpp — measures one operation in several threads at the same time.
 #pragma once
 #include <time.h>
 
@@ -27,7 +27,8 @@ inline std::uint64_t thread_cpu_ns() noexcept {
 /// the time of a single thread, also with more threads than cores.  Cache misses by other threads, spin locks and
 /// system calls of sleeping threads add to it.  The first error of an operation ends the measurement and is returned.
 template <class Operation>
-Result<Samples> crowd(std::uint64_t threads, std::uint64_t rounds, std::uint64_t count, Operation operation) {
+Result<Samples> sample_concurrently(std::uint64_t threads, std::uint64_t rounds, std::uint64_t count,
+                                    Operation operation) {
   Samples samples;
   samples.ns.resize(threads * rounds);
   std::atomic<bool> failed{false};

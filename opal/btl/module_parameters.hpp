@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/host.hpp — what the opener of a module (a Context, or a test) passes to it: identity, handlers,
-// registrations and an observer.  The opener owns the referenced objects; they must outlive the module.
+// opal/btl/module_parameters.hpp — the parameters of a module, from its opener (a Context, rails, or a test): identity,
+// handlers, registrations and an observer.  The opener owns the referenced objects; they must outlive the module.
 #pragma once
 #include <chrono>
 
@@ -29,13 +29,15 @@ class Observer {
   ~Observer() = default;
 };
 
-struct Host {
+struct ModuleParameters {
   PeerId id;  ///< this side's identity, the same for all modules of a Context
   HandlerTable& handlers;
   RegistrationTable& registrations;
   Observer& observer;
-  Secret secret{};            ///< of the job; both sides of a connection prove that they know it
-  bool cores_shared = false;  ///< true: the host has more processes than cores, so a peer may not be running
+  Secret secret{};  ///< of the job; both sides of a connection prove that they know it
+  /// The host has more processes than cores, so a peer may not be running.  sm then has no cooperative transfers, and
+  /// its senders execute fences themselves (asymmetric_fence.hpp).  Other transports ignore it.
+  bool cores_shared = false;
   std::chrono::milliseconds connect_timeout{30'000};  ///< a peer without an answer for that long is unreachable
 };
 
