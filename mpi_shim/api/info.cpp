@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Info objects.  They may be used before MPI_Init and after MPI_Finalize.
+// Info objects.  They may be used before MPI_Init and after MPI_Finalize.  A failed check leaves the MPI function
+// (call.hpp), so find() never returns null.
 #include <algorithm>
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/scheduler.hpp — the pool of the schedules of one VCI.  Owns them; borrows the Engine.
+// mpi_shim/coll/scheduler.hpp — the pool of the schedules of one VCI (schedule.cpp).  Owns them; borrows the Engine.
 // Threads: any; takes the Context's lock.
 #pragma once
 #include "mpi_shim/base/object_pool.hpp"
@@ -18,7 +18,8 @@ class Scheduler {
   /// Requires: all processes of `comm` call it in the same order.  Valid until Schedule::put_back().
   Schedule& begin(comm::Communicator& comm);
   /// An empty schedule for `team` on `comm`, whose messages have `tag`.  For operations of some processes of `comm`
-  /// only, and for several schedules with one tag.  The other begin() assigns no negative tags.
+  /// only, and for several schedules with one tag.  `tag` is a next_collective_tag(), or negative
+  /// (comm::private_tag()): the other begin() assigns no negative tags.
   Schedule& begin(comm::Communicator& comm, const Team& team, int tag);
 
   /// Whether a schedule on `comm` is started and not done.

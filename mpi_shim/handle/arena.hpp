@@ -32,7 +32,8 @@ class Arena {
   /// Gives back what allocate(bytes) returned; the slot's first word reads 0 from now on.
   void release(void* slot, std::size_t bytes) noexcept;
 
-  /// Whether `address` may be read as the start of a slot, in use or not.  True for no address outside the arena.
+  /// True when `address` is a multiple of kSlotUnit in the readable part of the arena, so that a magic word can be read
+  /// there.  It may also be inside a slot of several units, or in memory that no slot uses yet.
   [[nodiscard]] bool is_slot_address(std::uintptr_t address) const noexcept {
     const std::size_t usable = usable_.load(std::memory_order_acquire);  // before base_, which was stored before it
     return address % kSlotUnit == 0 && address - base_.load(std::memory_order_relaxed) < usable;

@@ -60,7 +60,7 @@ Result<std::byte*> Guarded::allocate(std::size_t size, std::size_t alignment) no
 }
 
 /// Logs an error for each red zone of the block that was written.
-void Guarded::look_around_locked(const std::byte* address, const Block& block) noexcept {
+void Guarded::check_red_zones_locked(const std::byte* address, const Block& block) noexcept {
   const auto front = static_cast<std::size_t>(address - block.base);
   if (const std::size_t at = first_other(block.base, front, kZone); at != front) {
     log::error("allocator", "guard: block {} of {} bytes (allocation {}): {} bytes before its start were written",
@@ -84,7 +84,7 @@ Result<void> Guarded::deallocate(std::byte* address) noexcept try {
   }
   quarantine_.push_back(address);  // first, because it may throw
   const Block& block = found->second;
-  look_around_locked(address, block);
+  check_red_zones_locked(address, block);
   fill(block.base, block.total, kFreed);
   usage_.used -= block.size;
   --usage_.blocks;
@@ -137,7 +137,7 @@ Guarded::~Guarded() {
       log::error("allocator", "guard: not freed: {} of {} bytes (allocation {})", static_cast<const void*>(address),
                  block.size, block.number);
     }
-    look_around_locked(address, block);
+    check_red_zones_locked(address, block);
     (void)parent_.deallocate(block.base);
   }
 }

@@ -45,8 +45,9 @@ class OPAL_EXPORT Guarded final : public Allocator {
   };
   using Blocks = std::map<std::byte*, Block>;
 
-  void look_around_locked(const std::byte* address, const Block& block) noexcept;
+  void check_red_zones_locked(const std::byte* address, const Block& block) noexcept;
   void release_locked(Blocks::node_type freed) noexcept;
+  /// Releases the oldest blocks until at most `bytes` are in quarantine.  Returns the number of bytes released.
   std::size_t shorten_quarantine_locked(std::size_t bytes) noexcept;
   std::size_t trim_locked() noexcept;
 

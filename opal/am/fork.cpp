@@ -6,8 +6,8 @@
 
 namespace opal::am {
 
-/// Another thread may have held any lock or been inside malloc() at the fork: this destroys, allocates and locks
-/// nothing.
+/// Another thread may have held any lock or been inside malloc() at the fork: the code of OPAL allocates and locks
+/// nothing here, it closes descriptors and replaces pointers.  libibverbs frees memory when verbs closes its device.
 void Context::State::after_fork_in_child() noexcept {
   if (inherited) return;  // a child of a child
   inherited = true;
@@ -17,7 +17,8 @@ void Context::State::after_fork_in_child() noexcept {
   if (bootstrap != nullptr) bootstrap->close_in_child();
 }
 
-/// The child continues like a process restored from an image of the parent made between checkpoint() and resume().
+/// Called by restart() if the fork was between checkpoint() and resume().  restart() then replaces the routes, the
+/// transports and the descriptors, as in a process restored from an image.
 void Context::State::take_over() noexcept {
   inherited = false;
   progressing = false;

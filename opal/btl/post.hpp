@@ -11,7 +11,8 @@ namespace opal {
 /// The result of every post.
 enum class [[nodiscard]] Post : std::uint8_t{
     done,    ///< finished; buffers are reusable, the completion is not called
-    queued,  ///< accepted; the completion is called exactly once, with or without an error, as a rule in progress()
+    queued,  ///< accepted; the completion is called exactly once, with or without an error: as a rule in progress(),
+             ///< else inside a post (also this one, before it returns), disconnect() or the destruction of the module
     again,   ///< not accepted for lack of a resource; nothing has happened: call progress() and try again
     failed,  ///< not accepted, and a retry is useless.  The reason: completion.error of a one-sided operation, else
              ///< endpoint.error()

@@ -26,7 +26,8 @@ OPAL_EXPORT const Status& start(const Config& config);
 /// The `config` of start().  Requires: active().
 const Config& started_with() noexcept;
 
-/// Errors: not_supported (the driver is not loaded, with the reason, or start() was not called).
+/// Succeeds when the driver is loaded, also before the program's cuInit().  Errors: not_supported (start() was not
+/// called; or the driver is not loaded, with the reason).
 OPAL_EXPORT Result<void> usable() noexcept;
 
 namespace detail {

@@ -37,8 +37,9 @@ class OPAL_EXPORT Client {
   using Bytes = std::vector<std::byte>;
   static constexpr std::chrono::seconds kDefaultTimeout{60};
 
-  /// Joins the job; makes a singleton if PMIX_NAMESPACE is not in the environment.  Errors: unreachable and others of
-  /// PMIx_Init (the launcher does not answer), protocol (it does not report the job's size), a wrong memory variable.
+  /// Joins the job; makes a singleton if PMIX_NAMESPACE is not in the environment.  Before it joins a job it starts
+  /// the memory monitor, since libpmix starts threads.  Errors: unreachable and others of PMIx_Init (the launcher does
+  /// not answer), protocol (it does not report the job's size), invalid_argument (a bad value of a memory_* variable).
   static opal::Result<std::unique_ptr<Client>> open();
 
   Client(const Client&) = delete;
@@ -64,9 +65,9 @@ class OPAL_EXPORT Client {
   opal::Result<void> commit();
 
   /// Returns when every rank of the job has called it.  Errors: peer_gone (a rank died), unreachable.
-  /// Under Slurm, when a rank dies, the fence fails at once only in ranks of the same host; abort() then ends the step.
-  /// On other hosts the fence fails after PMIxTimeout of mpi.conf (300 s).  It also fails if the last host arrives
-  /// later than that.
+  /// Under Slurm, when a rank dies, the fence fails at once only in ranks of the same host; abort() then ends the Slurm
+  /// step. On other hosts the fence fails after PMIxTimeout of mpi.conf (300 s).  It also fails if the last host
+  /// arrives later than that.
   opal::Result<void> fence();
 
   /// As fence(), but calls `work` repeatedly in the calling thread until all ranks have arrived.

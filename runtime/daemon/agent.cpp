@@ -72,11 +72,11 @@ Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector
 
 void Agent::ended() {
   int status = 0;
-  // LocalHost::kill_orphans() may have reaped it before; then waitpid() fails and status stays 0.
+  // After the death of the process guard, LocalHost::kill_orphans() may have reaped it; waitpid() then fails, status 0.
   if (::waitpid(pid_, &status, WNOHANG) == 0) return;
   watch_ = {};
   pid_ = 0;
-  on_exit_(status);
+  on_exit_(status);  // may destroy *this
 }
 
 void Agent::kill() noexcept {

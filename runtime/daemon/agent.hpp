@@ -17,7 +17,7 @@ class Agent {
  public:
   /// Starts `command` (argv).  Its stdin is a pipe into which the loop writes `input`, as fast as the agent reads.  Its
   /// stdout is /dev/null, its stderr that of this process.  `on_exit` runs once in the loop with the wait status when
-  /// the agent ends by itself; it does not run after kill().  Errors: os.
+  /// the agent ends by itself; it may destroy the Agent.  It does not run after kill().  Errors: os.
   static Result<std::unique_ptr<Agent>> start(event::Loop& loop, const std::vector<std::string>& command,
                                               const std::string& input, std::function<void(int wait_status)> on_exit);
   ~Agent();

@@ -3,7 +3,7 @@
 // another host, all ranks (--stdin all), or a rank that must not read a terminal itself.
 //   InputFeeder (launcher)  reads stdin and passes the text to one receiver per host;
 //   InputSinks (each host)  passes the text to the InputSink of each of its ranks;
-//   InputSink               writes the text into the pipe of one rank.
+//   InputSink               writes the text into the pipe of one rank, or of a launch agent (agent.hpp).
 // The feeder stops reading while a receiver is kWindow bytes or more behind it.  Threads: the loop's thread.
 #pragma once
 #include <cstdint>

@@ -29,8 +29,9 @@
 namespace runtime::daemon {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestEnd{10'000};  // a process stuck in the kernel ignores SIGKILL
-constexpr std::chrono::milliseconds kLastWords{2'000};
+// From launcher_gone() to Emptied, which a process stuck in the kernel delays.
+constexpr std::chrono::milliseconds kLongestEnd{10'000};
+constexpr std::chrono::milliseconds kLeaveTimeout{2'000};
 constexpr std::chrono::milliseconds kDyingRound{5};
 constexpr unsigned kDyingRounds = 1'000;  // a rank that is stuck in its exit delays reports by 5 s at most
 constexpr int kCannotServe = 1;
@@ -97,7 +98,7 @@ class Opald final : private TreeUser {
   OutputForwarder forwarder_;
   std::optional<InputSinks> input_;  // of those of our ranks that get the launcher's stdin
   std::unique_ptr<oob::Daemon> oob_;
-  opal::am::Endpoint* launcher_ = nullptr;                                 // until this daemon has its place
+  opal::am::Endpoint* launcher_ = nullptr;                                 // used until take_place()
   std::vector<std::pair<opal::am::Endpoint*, std::string>> early_frames_;  // of children that have their places already
   std::optional<TreeMember> tree_;
   std::optional<Uplink> uplink_;  // as tree_
@@ -144,7 +145,8 @@ void Opald::run(const opal::Secret& secret) {
   ::_exit(kCannotServe);
 }
 
-/// Restarts the timeout of the process guard regularly: it kills the ranks when this process is stopped.
+/// Restarts the timeout of the process guard regularly.  If this process is stopped, the timeout ends, and the process
+/// guard kills this process and the ranks.
 void Opald::stay_alive() {
   (void)guard_.alive();
   alive_ = loop_.after(timeouts_.silence / 8, [this] { stay_alive(); });
@@ -201,11 +203,11 @@ void Opald::take_place(const Place& place) {
   if (tree_->node().parent() != 0) oob_->disconnect(*std::exchange(launcher_, nullptr));
 }
 
-/// Handles Quit.  The daemon ends when the daemons below it have acknowledged all messages, or after kLastWords.
+/// Handles Quit.  The daemon ends when the daemons below it have acknowledged all messages, or after kLeaveTimeout.
 void Opald::leave() {
   if (leaving_) return;
   leaving_ = true;
-  end_ = loop_.after(kLastWords, [this] { end(0); });
+  end_ = loop_.after(kLeaveTimeout, [this] { end(0); });
 }
 
 void Opald::leave_if_done() {
@@ -320,7 +322,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
   options.settings = bootstrap_.settings;
   options.environment = launch.environment;
   options.working_directory = launch.working_directory;
-  launch::Variables shared = launch::job_variables(options, {bootstrap_.job_id, session_.job_id(), secret_file_});
+  launch::Variables shared = launch::job_variables(options, {bootstrap_.job_id, session_.name(), secret_file_});
   shared.emplace_back(kDaemonVariable, oob_->address_text());
   std::string search_path = "/usr/bin:/bin";
   for (const auto& [name, value] : shared) {
@@ -364,7 +366,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
   host_.emplace(loop_, guard_, std::move(plan), std::move(resources),
                 [this](const launch::Report& report) { observe(report); });
   if (const auto opened = host_->open(); !opened) {
-    host_.reset();  // messages find no host without a server
+    host_.reset();  // handle() passes messages to host_, which needs its server
     return opened.error();
   }
   host_->server()->join(*uplink_);
@@ -385,7 +387,7 @@ void serve(const Bootstrap& bootstrap, guard::CommandLine command_line) {
   auto guard =
       guard::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.silence_ms});
   if (!guard) give_up(opal::to_string(guard.error()));
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the process guard die, its descendants become ours
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // if the process guard dies, this process becomes the parent of its descendants
   // Signals of a terminal or an agent are ignored: the launcher forwards its signals by messages.
   auto signals = launch::Signals::block();
   if (!signals) give_up(opal::to_string(signals.error()));

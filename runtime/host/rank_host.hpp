@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/host/rank_host.hpp — the interface of Job to the ranks of one host: LocalHost for the launcher's own host,
-// daemon::RemoteHost for another.
+// daemon::RemoteHost for another.  A daemon also has a LocalHost, for its own host, and sends its
+// reports to the launcher's RemoteHost.
 // Threads: the loop's thread.  Reports come from the loop, but Emptied may also come from inside kill_all().
 #pragma once
 #include <sys/types.h>
@@ -35,7 +36,8 @@ struct Trouble {
   int status = 0;  ///< exit status for the job
   std::string why;
 };
-/// No process of the job is left on the host, and all output of the ranks has been read.
+/// No process of the job is left on the host, and all output of the ranks has been read.  Follows kill_all(), or the
+/// Trouble of a LocalHost whose process guard has died.
 struct Emptied {};
 /// A rank has called PMIx_Abort.
 struct Abort {
@@ -65,7 +67,8 @@ class RankHost {
   [[nodiscard]] virtual const std::string& name() const noexcept = 0;
   [[nodiscard]] virtual const std::vector<std::uint32_t>& ranks() const noexcept = 0;  ///< ascending
 
-  /// Starts all ranks; reports Started or Refused for each.
+  /// Starts all ranks; reports Started or Refused for each.  Ranks whose start signal() or kill_all() has stopped have
+  /// no report.
   virtual void start() = 0;
   /// Sends `signo` to the process groups of all living ranks.  `ends_the_job` also stops the start of further ranks.
   virtual void signal(int signo, bool ends_the_job) = 0;
@@ -73,11 +76,11 @@ class RankHost {
   virtual void kill_all() = 0;
   /// Reports the death of `rank` to the PMIx event handlers of the ranks on this host.
   virtual void announce_death(unsigned rank) = 0;
-  /// Number of ranks whose start has been requested and neither succeeded nor failed.  0 for a remote host: only its
-  /// daemon knows.
+  /// Number of ranks whose start has been requested from the process guard and neither succeeded nor
+  /// failed.  0 for a remote host: only its daemon knows.
   [[nodiscard]] virtual std::size_t starting() const noexcept { return 0; }
-  /// Ranks that have begun to exit and are not reported yet: the cause of other failures may be among them.  Empty for
-  /// a remote host: only its daemon knows.
+  /// Ranks that exit, or have lost their connection to the PMIx server, and are not reported yet: the cause of other
+  /// failures may be among them.  Empty for a remote host: only its daemon knows.
   [[nodiscard]] virtual std::vector<std::uint32_t> dying_ranks() const { return {}; }
   /// Requests from a remote host the reports of all ranks that have ended or are exiting; Answered follows them.  Does
   /// nothing for the local host, which has dying_ranks().

@@ -59,9 +59,9 @@ void kill_members(const std::string& session) {
 
 Session Session::plan() {
   const auto random = static_cast<std::uint32_t>(opal::PeerId::random().low);
-  std::string job_id = fmt::format("{}{}-{:08x}", name_prefix(), ::getpid(), random);
-  std::string directory = fmt::format("{}/{}", base_directory(), job_id);
-  return Session{std::move(job_id), std::move(directory)};
+  std::string name = fmt::format("{}{}-{:08x}", name_prefix(), ::getpid(), random);
+  std::string directory = fmt::format("{}/{}", base_directory(), name);
+  return Session{std::move(name), std::move(directory)};
 }
 
 /// Repeats mkdir and flock when a sweep_stale_sessions() of another process has removed the directory between them.

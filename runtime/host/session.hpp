@@ -20,7 +20,8 @@ class Session {
   Session& operator=(Session&&) noexcept = default;
   ~Session() { remove(); }
 
-  [[nodiscard]] const std::string& job_id() const noexcept { return job_id_; }
+  /// The name of the session.  In the launcher it is also the id of the job.
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
 
   /// Makes the directory, mode 0700, and takes its lock.  Errors: os, permission.
@@ -33,8 +34,8 @@ class Session {
   void remove() noexcept;
 
  private:
-  Session(std::string job_id, std::string directory) : job_id_(std::move(job_id)), directory_(std::move(directory)) {}
-  std::string job_id_;
+  Session(std::string name, std::string directory) : name_(std::move(name)), directory_(std::move(directory)) {}
+  std::string name_;
   std::string directory_;
   Fd lock_;
 };

@@ -193,7 +193,7 @@ void Launch::distribute_input() {
 Result<void> Launch::add_local_host(const Program& program, const Domains& domains, unsigned ranks,
                                     std::uint64_t open_files) {
   const auto own_ranks = static_cast<unsigned>(hosts_[0].ranks.size());
-  LocalPlan plan{.job = {.job_id = session_.job_id(),
+  LocalPlan plan{.job = {.job_id = session_.name(),
                          .hosts = hosts_,
                          .own_host = 0,
                          .session_directory = session_.directory(),
@@ -220,7 +220,7 @@ Result<void> Launch::add_local_host(const Program& program, const Domains& domai
 
 void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   if (hosts_.size() == 1) return;
-  hub_.emplace(loop_, *oob_, *local_->server(), session_.job_id(), hosts_, options_.radix, options_.timeouts);
+  hub_.emplace(loop_, *oob_, *local_->server(), session_.name(), hosts_, options_.radix, options_.timeouts);
   local_->server()->join(*hub_);
   daemon::Launch launch{.hosts = hosts_,
                         .arguments = options_.arguments,
@@ -232,7 +232,7 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                         .input = options_.input};
   launch.arguments.insert(launch.arguments.begin(), options_.program);
   append(launch.environment, options_.environment);
-  daemon::Bootstrap bootstrap{.job_id = session_.job_id(),
+  daemon::Bootstrap bootstrap{.job_id = session_.name(),
                               .host = 0,
                               .launcher = std::string{oob::as_text(oob_->address())},
                               .secret = secret,
@@ -298,9 +298,9 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error& why) {
     if (hub_) hub_->on_lost(peer, why);
   };
-  auto oob = oob::Daemon::open(loop_, store, *secret, session_.job_id(), allocation.ranks, std::move(hooks));
+  auto oob = oob::Daemon::open(loop_, store, *secret, session_.name(), allocation.ranks, std::move(hooks));
   Options options = options_;
-  shared_ = job_variables(options_, {session_.job_id(), session_.job_id(), *secret_file});
+  shared_ = job_variables(options_, {session_.name(), session_.name(), *secret_file});
   if (oob) {
     oob_ = std::move(*oob);
     shared_.emplace_back(kDaemonVariable, oob_->address_text());

@@ -271,7 +271,7 @@ TEST_F(Tree, QuestionsForDataGoStraightToTheirHosts) {
   const Outcome outcome = job->wait();
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(count_of(outcome.out, "rank "), 14U);
-  EXPECT_THAT(outcome.err, HasSubstr("questions go straight to host ")) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("modex requests go directly to host ")) << outcome.err;
   EXPECT_EQ(job->leftovers(), "");
 }
 

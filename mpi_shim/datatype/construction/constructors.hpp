@@ -10,6 +10,7 @@
 
 namespace mpi_shim::datatype {
 
+/// A view of integer arguments of a recipe: counts, lengths, displacements, distributions.
 using Counts = std::span<const std::int64_t>;
 
 /// The order of an array's elements, in a recipe; the values are the ABI's.
@@ -23,8 +24,9 @@ inline constexpr std::int64_t kDefaultArgument = 19;
 
 /// A new datatype that keeps its parts alive.  It is uncommitted, unless it is the dup of a committed one.  The recipe
 /// may come from a peer: all of it is checked.  Requires: no reference in recipe.types is empty. Errors:
-/// invalid_argument (arguments that do not fit the constructor, a negative count or block length, an array section
-/// outside its array), limit_reached (a size or bound beyond 63 bits), no_memory.
+/// invalid_argument (arguments that do not fit the constructor, a combiner without a constructor here: named, f90_*,
+/// value_index; a negative count or block length, an array section outside its array), limit_reached (a size or bound
+/// beyond 63 bits), no_memory.
 opal::Result<DatatypeRef> construct(Recipe recipe);
 
 }  // namespace mpi_shim::datatype

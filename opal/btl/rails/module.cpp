@@ -16,11 +16,11 @@
 namespace opal::btl::rails {
 namespace {
 
-using Ways = std::vector<std::vector<std::byte>>;
+using Addresses = std::vector<std::vector<std::byte>>;
 
 constexpr std::chrono::milliseconds kLeaveTime{2'000};  // time limit for a disconnected endpoint to send its messages
 
-Result<Ways> decode_ways(ByteSpan bytes) {
+Result<Addresses> decode_address(ByteSpan bytes) {
   wire::AddressHead head{};
   if (!read_object(bytes, head) || head.magic != wire::kMagic) {
     return Error{Errc::protocol, 0, "rails: not an address of rails (is the number of rails set there?)", bytes.size()};
@@ -30,20 +30,20 @@ Result<Ways> decode_ways(ByteSpan bytes) {
   }
   if (head.count == 0 || head.count > kMostRails) return Error{Errc::protocol, 0, "rails: garbled address", head.count};
   bytes = bytes.subspan(sizeof head);
-  Ways ways;
+  Addresses addresses;
   for (std::uint16_t i = 0; i < head.count; ++i) {
     std::uint16_t size = 0;
     if (!read_object(bytes, size) || bytes.size() - sizeof size < size) {
       return Error{Errc::protocol, 0, "rails: truncated address", i};
     }
-    const ByteSpan way = bytes.subspan(sizeof size, size);
-    ways.emplace_back(way.begin(), way.end());
+    const ByteSpan one = bytes.subspan(sizeof size, size);
+    addresses.emplace_back(one.begin(), one.end());
     bytes = bytes.subspan(sizeof size + size);
   }
-  return ways;
+  return addresses;
 }
 
-std::vector<std::byte> encode_ways(const std::vector<std::unique_ptr<btl::Module>>& modules) {
+std::vector<std::byte> encode_address(const std::vector<std::unique_ptr<btl::Module>>& modules) {
   std::vector<std::byte> bytes;
   const auto append = [&](ByteSpan more) {
     const std::size_t at = bytes.size();
@@ -114,7 +114,7 @@ Module::Module(const ModuleParameters& parameters, const Attributes& attributes,
       owned_below_(std::move(below)),
       below_(*owned_below_),
       epoll_(std::move(epoll)),
-      address_(encode_ways(below_.modules)),
+      address_(encode_address(below_.modules)),
       striped_(*this, emulation(), operations()),
       pipelined_(*this, emulation(), operations()) {
   below_.rails = this;
@@ -130,7 +130,7 @@ Module::~Module() {
   end_all();
   if (inherited()) return;
   while (!leaving().empty()) (void)progress(1);
-  below_.modules.clear();
+  below_.modules.clear();  // their endpoints may complete pieces: before the members that the completions use
 }
 
 Result<Modules> open_rails(const ModuleParameters& parameters, std::size_t count, const Module::Opener& opener) {
@@ -140,8 +140,10 @@ Result<Modules> open_rails(const ModuleParameters& parameters, std::size_t count
 // ---- Peers ------------------------------------------------------------------------------------------------------
 
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
-  OPAL_TRY_ASSIGN(Ways ways, decode_ways(address));
+  OPAL_TRY_ASSIGN(Addresses addresses, decode_address(address));
   if (Endpoint* const known = find(peer); known != nullptr) return known;
+  // A rail knows one connection per peer, so a leaving endpoint of this peer gives up its connections.  The messages
+  // that it has not sent are lost.
   for (const auto& former : leaving()) {
     if (former->peer() != peer || former->left) continue;
     for (Route& route : former->routes()) {
@@ -152,7 +154,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
     former->left = true;
   }
   auto created = std::make_unique<Endpoint>(*this, peer, below_.modules.size());
-  created->addresses = std::move(ways);
+  created->addresses = std::move(addresses);
   if (auto connected = created->connect(); !connected) {
     std::erase(attention_, created.get());
     return connected.error();
@@ -210,15 +212,15 @@ void Module::attend(Endpoint& endpoint) noexcept {
 
 void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept {
   wire::Hello hello{};
-  auto ways = read_object(bytes, hello) ? decode_ways(bytes.subspan(sizeof hello))
-                                        : Result<Ways>{Error{Errc::protocol, 0, "rails: truncated hello"}};
-  if (!ways || hello.from == 0) {
+  auto addresses = read_object(bytes, hello) ? decode_address(bytes.subspan(sizeof hello))
+                                             : Result<Addresses>{Error{Errc::protocol, 0, "rails: truncated hello"}};
+  if (!addresses || hello.from == 0) {
     log::warn("btl.rails", "peer {}: not a hello of rails", to_string(route.below->peer()));
     if (route.owner != nullptr) return route.owner->break_off({Errc::protocol, 0, "rails: bad hello"});
     retire(*route.below);
     return forget(route);
   }
-  if (route.owner == nullptr) return enter(route, hello, made, std::move(*ways));
+  if (route.owner == nullptr) return enter(route, hello, made, std::move(*addresses));
   Endpoint& endpoint = *route.owner;
   if ((endpoint.peer_session != 0 && endpoint.peer_session != hello.from) ||
       (hello.to != 0 && hello.to != endpoint.session)) {
@@ -229,7 +231,7 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept
   endpoint.on_hello_received(route);
 }
 
-void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made, Ways ways) noexcept {
+void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made, Addresses addresses) noexcept {
   btl::Endpoint& below = *incoming.below;
   const std::uint32_t rail = incoming.rail;
   Endpoint* known = find(below.peer());
@@ -250,7 +252,7 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   }
   const bool fresh = known == nullptr;
   if (fresh) known = &add(std::make_unique<Endpoint>(*this, below.peer(), below_.modules.size()));
-  if (known->addresses.empty()) known->addresses = std::move(ways);
+  if (known->addresses.empty()) known->addresses = std::move(addresses);
   Route& route = known->routes()[rail];
   if (route.below != nullptr && route.below != &below) retire(*route.below);
   adopt(below, route);
@@ -283,8 +285,9 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   ConnectedTransport::end_operations(endpoint, why);
 }
 
-/// disconnect() ends the operations, and so end_operations() ends the connections that carry them.  Messages that no
-/// rail has taken go over new connections.
+/// disconnect() calls end_operations() next: it marks the endpoint dead and disconnects its rails, since their
+/// connections carry the operations.  If a message has not been sent, settle() connects a rail again, sends all
+/// unconfirmed messages and a goodbye, until leave_until.
 bool Module::leave(Endpoint& endpoint, const Error& /*why*/) noexcept {
   if (endpoint.dead() || endpoint.leave()) return false;
   endpoint.retry_rails();

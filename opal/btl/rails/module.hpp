@@ -60,7 +60,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   /// Makes the next progress() call endpoint.settle().
   void attend(Endpoint& endpoint) noexcept;
-  /// Disconnects a rail's endpoint in the next progress(): disconnect() is not allowed inside a handler.
+  /// Makes the next settle() disconnect a rail's endpoint: disconnect() is not allowed inside a handler.  Messages that
+  /// still arrive on it are dropped.
   void retire(btl::Endpoint& below) noexcept;
   /// True when `below`, which a rail's connect() returned for the route `wanted`, is of no use to it: it is retired or
   /// belongs to another endpoint of this module, and is disconnected soon.
@@ -91,7 +92,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void on_message(Delivery& delivery) noexcept;
   void on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept;
   void enter(Route& incoming, const wire::Hello& hello, std::uint32_t made,
-             std::vector<std::vector<std::byte>> ways) noexcept;
+             std::vector<std::vector<std::byte>> addresses) noexcept;
   void forget(const Route& incoming) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/packet.hpp — the packets of the fabric, and their pool.
-// A packet is one piece of memory: header, then payload.  The pool allocates memory only when more packets are in
-// flight than ever before.  Owned and locked by the fabric.
+// opal/btl/sim/packet.hpp — the packets of the simulated network (the fabric, fabric.hpp), and their pool.
+// A packet is one piece of memory: header, then payload.  The pool allocates memory only when more packets of one size
+// class are in use than ever before.  The fabric owns and locks the pool and the packets.  A module uses a packet
+// without that lock between make() and send(), and between receive() and discard().
 #pragma once
 #include <array>
 #include <bit>
@@ -29,8 +30,8 @@ struct Packet {
     timer,       ///< payload: u32, index of Fabric::timers_
   };
 
-  Packet* next = nullptr;      // in an inbox or a free list
-  Link* link = nullptr;        // the connection and direction it was sent on
+  Packet* next = nullptr;      // in Node::inbox or a free list of the pool
+  Link* link = nullptr;        // the connection and direction it was sent on; null before send(), and for a timer
   std::uint32_t size = 0;      // bytes of payload
   std::uint32_t attempts = 0;  // losses in a row
   Tag tag = 0;

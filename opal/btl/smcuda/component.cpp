@@ -14,7 +14,8 @@ Result<Modules> open(const ModuleParameters& parameters, const config::Store& st
   OPAL_TRY_ASSIGN(settings.host, store.load(sm::kGroup));
   OPAL_TRY_ASSIGN(settings.gpu, store.load(gpu::kGroup));
   OPAL_TRY_ASSIGN(const rcache::Config registrations, store.load(rcache::kGroup));
-  settings.cache.leave_pinned = registrations.leave_pinned;  // the limits of rcache::Config are for other devices
+  // The limits of rcache::Config count registrations with a device; they do not apply to mappings of peers' GPU memory.
+  settings.cache.leave_pinned = registrations.leave_pinned;
   return only(Module::open(parameters, settings));
 }
 

@@ -24,9 +24,9 @@ namespace opal::btl::smcuda {
 /// The variables of a module.
 struct Settings {
   Config own;
-  sm::Config host;
+  sm::Config host;  ///< of the base, sm::Module
   gpu::Config gpu;
-  rcache::Config cache;
+  rcache::Config cache;  ///< of the mappings of peers' GPU memory (peer.hpp)
 };
 
 class OPAL_EXPORT Module final : public sm::Module {

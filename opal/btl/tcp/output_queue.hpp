@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/tcp/output_queue.hpp — the data of a connection that the kernel has not taken yet, in order: bytes copied
-// into a ring, and references to memory of the user or of a fragment.
-// A view over a ring that its user owns.  Bounded in bytes and in pieces; allocates nothing, except in detach().
+// into a ring, and references to the caller's payload (prepare_src()) or to the buffer of a fragment.
+// The Endpoint owns the queue and the ring's memory.  Bounded in bytes and in pieces; allocates nothing, except in
+// detach().  Threads: as the module.
 #pragma once
 #include <sys/uio.h>
 
@@ -74,7 +75,8 @@ class OPAL_EXPORT OutputQueue {
   }
 
   /// Copies all referenced bytes into `storage`, refers to the copies, and calls `finished` for each reference.
-  /// `storage` must stay unchanged until the queue is empty.
+  /// `storage` must stay unchanged until the queue is empty.  When a copy ends, consume() and clear() pass an empty
+  /// Referenced.
   template <class Finished>
   void detach(std::vector<std::byte>& storage, Finished&& finished) {
     std::size_t total = 0;

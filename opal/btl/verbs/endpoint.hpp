@@ -152,7 +152,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   };
 
   Module& verbs_;
-  State state_ = State::resting;
+  State state_ = State::resting;  // also of a new endpoint, before dial() or accept()
   bool broken_ = false;
   bool leaving_ = false;
   bool to_confirm_ = false;  // connector: the `confirm` is not sent yet and must be the first message

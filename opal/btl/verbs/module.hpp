@@ -67,6 +67,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
     return buffer != nullptr ? buffer : make_send_buffers();
   }
   void give_back(Buffer& buffer) noexcept { send_buffers_.give_back(buffer); }
+  /// Completions of the connection's queue pair go to `user` until leave(connection).
   void enter(const Connection& connection, Connection::Owner& user);
   void leave(const Connection& connection) noexcept;
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection setup: the module's list of peers, and an endpoint's states until it is connected.
+// Connection setup: the module's list of peers, and an endpoint's states until it is connected (endpoint.hpp).
+// Runs inside connect() and progress().  Threads: as the module.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ void refuse(rdma_cm_id* id, wire::Reason reason) noexcept {
 
 const char* text_of(wire::Reason reason) noexcept {
   switch (reason) {
-    case wire::Reason::unauthenticated: return "verbs: refused: the peer does not take our proof of the job's secret";
+    case wire::Reason::unauthenticated: return "verbs: refused: the peer refused this side's proof of the job's secret";
     case wire::Reason::different: return "verbs: refused: the peer has another btl_verbs_max_send, or another version";
     case wire::Reason::full: return "verbs: refused: the peer has no buffers left (its btl_verbs_receive_buffers)";
     default: return "verbs: refused";
@@ -42,7 +43,8 @@ Result<std::uint32_t> Module::reserve_window() {
   if (send_buffers_.count() == 0) OPAL_TRY(grow(send_buffers_, std::min(kFirstSends, most_sends_)));
   const std::uint32_t limit = device_.receive_limit();
   Error why{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
-  // Peers that connect when half of the room is used, or when memory is short, get kLeastWindow.
+  // A peer gets kLeastWindow if more than half of the receive buffers are promised, or if the message buffers take more
+  // than half of message_memory_.
   const bool late = promised_receives_ > limit / 2 || BufferPool::total() > message_memory_ / 2;
   for (const std::uint32_t window : {late ? kLeastWindow : std::min(kFirstWindow, config_.credits), kLeastWindow}) {
     if (window + Endpoint::kReserve > limit - promised_receives_) continue;
@@ -119,7 +121,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
 }
 
 void Module::on_ended(Endpoint& endpoint) noexcept {
-  if (!endpoint.visible) return discard(endpoint);  // its peer never proved its identity
+  if (!endpoint.visible) return discard(endpoint);  // its peer sent no valid confirm
   end(endpoint);
 }
 
@@ -247,7 +249,7 @@ Result<void> Endpoint::accept(CmId& id, const CmEvent& event, const wire::Reques
   connection_ = std::make_unique<Connection>(verbs_.device(), settings(), *this);
   if (auto accepted = connection_->accept(id, event.peer_reads, bytes_of(reply)); !accepted) {
     connection_.reset();
-    if (searching()) rest(0);  // the own attempt continues
+    if (searching()) rest(0);  // this side dials again; the caller destroys a new endpoint
     return accepted;
   }
   session_ = session_key(key, request.nonce, reply.nonce);

@@ -16,7 +16,7 @@ Result<Pinned> Pinned::make(MutableBytes memory) noexcept {
 
 void Pinned::undo() noexcept {
   if (memory_.empty()) return;
-  // The result is ignored: the registration may have ended with the last context.
+  // All results are ignored: the registration may have ended with the last context.
   if (const auto work = WorkContext::any()) {
     const auto current = CurrentContext::enter(work->handle());
     driver().host_unregister(memory_.data());

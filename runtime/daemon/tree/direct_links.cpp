@@ -21,7 +21,7 @@ bool DirectLinks::ask(std::uint32_t host, Kind kind, const std::string& content)
       return false;
     }
     link.endpoint = *endpoint;
-    opal::log::debug("runtime", "questions go straight to host {}", host);
+    opal::log::debug("runtime", "modex requests go directly to host {}", host);
   }
   if (!timer_) timer_ = loop_.after(kIdle, [this] { close_idle(); });
   if (!oob_.send(*link.endpoint, topic(kind), content)) return false;
@@ -52,7 +52,7 @@ void DirectLinks::close_idle() {
       ++link;
       continue;
     }
-    opal::log::debug("runtime", "nothing more to ask of host {}", link->first);
+    opal::log::debug("runtime", "the link to host {} is idle and is closed", link->first);
     if (!serves_others_(*link->second.endpoint)) oob_.disconnect(*link->second.endpoint);
     link = links_.erase(link);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/direct_links.hpp — direct connections from this daemon to other daemons, for modex requests.
+// runtime/daemon/tree/direct_links.hpp — direct connections from this daemon to other daemons, for modex
+// requests.
 // A link is opened by the first request to a host, reused by later ones, and closed when it is idle.  Two processes
 // share one OOB connection, so the endpoint of a link may also belong to the tree; such an endpoint is not
 // disconnected.  Endpoints belong to the oob::Daemon.  Threads: the loop's thread.
@@ -27,7 +28,7 @@ class DirectLinks {
   /// Stores the address of the daemon of `host`.
   void learn(std::uint32_t host, std::string address);
   /// Sends a request to the daemon of `host`; the answer comes over the same endpoint.  Returns false when the address
-  /// is unknown or the daemon is out of reach.
+  /// is unknown, the daemon is out of reach or the send queue is full.
   bool ask(std::uint32_t host, Kind kind, const std::string& content);
   /// An answer to a request of ask() has come.  A link without open requests may be closed.
   void answered(std::uint32_t host);
