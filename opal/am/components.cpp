@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "opal/am/config.hpp"
 #include "opal/btl/component_record.hpp"
@@ -111,10 +112,16 @@ std::vector<std::string> shared_objects(const std::string& directory, std::error
 
 }  // namespace
 
+std::string value_in_force(const config::Store& store, std::string_view name) {
+  std::vector<config::Listing> rows = store.list(kGroup);
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; });
+  return found != rows.end() ? std::move(found->value) : std::string{};
+}
+
 Components find_components(const config::Store& store) {
   Components found{btl::Registry::with_builtins(), {}};
-  const Result<Config> config = store.load(kGroup);  // Store::verify() reports the errors
-  std::string_view rest = config ? std::string_view{config->component_path} : std::string_view{};
+  const std::string path = value_in_force(store, "am_component_path");
+  std::string_view rest = path;
   if (!rest.empty() && ::getauxval(AT_SECURE) != 0) {
     found.files.push_back(refused(std::string{rest}, "ignored: this process has more rights than its user"));
     return found;

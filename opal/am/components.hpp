@@ -4,6 +4,7 @@
 // Threads: safe from any thread, but for constructors of the shared objects.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "opal/btl/registry.hpp"
@@ -18,6 +19,9 @@ struct ComponentFile {
   const btl::Component* component = nullptr;  ///< null: refused
   std::string refusal;                        ///< one line for the user; empty if it is not refused
 };
+
+/// The present value of a variable am_*.  Unlike Store::load() it needs no good values of the others, and logs nothing.
+OPAL_EXPORT std::string value_in_force(const config::Store& store, std::string_view name);
 
 struct Components {
   btl::Registry registry;            ///< the built-in transports, and the loaded ones

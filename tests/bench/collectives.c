@@ -3,7 +3,7 @@
  * LAST bytes per rank, batches of calls that follow a barrier.  A batch's figure is the mean of all ranks' times per
  * call; the median and the lowest of the batches are printed:
  *   NAME BYTES MEDIAN_US LOWEST_US
- * Built and run by tests/bench/compare --collectives for every MPI library it compares.
+ * Built and run by tests/bench/compare collectives for every MPI library it compares.
  *   collectives LAST [NAME ...] */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that may outnumber the cores, for tests/bench/compare --crowded: ping-pong of all pairs at once, barrier, and a
+// Ranks that may outnumber the cores, for tests/bench/compare crowded: ping-pong of all pairs at once, barrier, and a
 // halo exchange in a ring with some work between.  One line "OPERATION MEDIAN_US MIN_US" each, of batches, in
 // microseconds per operation of the whole job divided by the number of pairs: as much work per figure whatever the
 // number of ranks, so that it would not grow if crowding cost nothing.

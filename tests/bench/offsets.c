@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ping-pong of two MPI ranks for several places of the buffers in their pages, for tests/bench/compare --offsets.  The
+// Ping-pong of two MPI ranks for several places of the buffers in their pages, for tests/bench/compare offsets.  The
 // speed of some copy instructions depends on how far the target is ahead of the source (opal/core/copy.hpp).
 //   offsets [LAST]      prints "NAME SIZE MEDIAN LOWEST", one way in us; NAME is send+OFFSET/recv+OFFSET, or malloc
 #include <mpi.h>

@@ -4,7 +4,7 @@
  * for windows over memory of the program, and for streams of 64 accesses with one flush.  Batches of accesses; per
  * operation the median and the lowest batch:
  *   NAME,WINDOW,SYNCHRONISATION BYTES MEDIAN_US LOWEST_US
- * Built and run by tests/bench/compare --rma for every MPI library it compares.
+ * Built and run by tests/bench/compare rma for every MPI library it compares.
  *   rma LAST */
 #include <mpi.h>
 #include <stdio.h>

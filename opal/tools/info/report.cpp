@@ -16,10 +16,9 @@ Report collect(const am::Components& components, std::span<const config::GroupIn
                 .refused_files = {},
                 .groups = {},
                 .problems = store.problems(groups)};
-  if (const auto config = store.load(am::kGroup); config) {
-    const auto filter = am::TransportFilter::parse(config->transports, components.registry);
-    if (!filter) report.problems.push_back({config::Problem::Severity::error, filter.error().where});
-  }
+  const std::string transports = am::value_in_force(store, "am_transports");
+  if (const auto filter = am::TransportFilter::parse(transports, components.registry); !filter)
+    report.problems.push_back({config::Problem::Severity::error, filter.error().where});
   const Result<gpu::Config> gpu_config = store.load(gpu::kGroup);  // report.problems contains its errors
   report.gpu = gpu::start(gpu_config ? *gpu_config : gpu::Config{});
   for (const btl::Component* component : components.registry.components()) {
