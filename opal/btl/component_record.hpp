@@ -9,8 +9,8 @@
 namespace opal::btl {
 
 /// Version of the binary interface between libopal and loaded components.  Increment it with every change of a public
-/// class or struct that a component uses (Component, ModuleParameters, Module, Endpoint, the bases in opal/btl/shared): a field, a
-/// virtual function, their order.
+/// class or struct that a component uses (Component, ModuleParameters, Module, Endpoint, the bases in opal/btl/shared):
+/// a field, a virtual function, their order.
 inline constexpr std::uint32_t kComponentAbi = 1;
 
 /// The two fields keep their places in all versions: libopal reads `abi` before anything else.
@@ -25,4 +25,4 @@ inline constexpr const char* kRecordSymbol = "opal_component";
 }  // namespace opal::btl
 
 /// Defined by the component, not by libopal.
-extern "C" OPAL_EXPORT const opal::btl::ComponentRecord opal_component;
+extern "C" OPAL_EXPORT const opal::btl::ComponentRecord opal_component;  // NOLINT(readability-identifier-naming)
