@@ -85,10 +85,6 @@ inline constexpr std::array kSteps{
     Step{.function = "opal::btl::tcp::Module::linger", .transports = kTcp},
     // Put and get by messages.
     Step{.function = "opal::btl::RdmaEmulation::transfer", .program = "windows", .transports = kTcp, .visit = 5},
-    Step{.function = "opal::btl::RdmaEmulation::State::on_get_piece",
-         .program = "windows",
-         .transports = kTcp,
-         .visit = 3},
     Step{.function = "opal::btl::RdmaEmulation::State::on_put_piece",
          .program = "windows",
          .transports = kTcp,
