@@ -19,6 +19,7 @@
 #include "opal/am/config.hpp"
 #include "opal/btl/component_record.hpp"
 #include "opal/core/system/fd.hpp"
+#include "opal/core/text.hpp"
 
 namespace opal::am {
 namespace {
@@ -120,15 +121,13 @@ std::string value_in_force(const config::Store& store, std::string_view name) {
 
 Components find_components(const config::Store& store) {
   Components found{btl::Registry::with_builtins(), {}};
-  const std::string path = value_in_force(store, "am_component_path");
-  std::string_view rest = path;
-  if (!rest.empty() && ::getauxval(AT_SECURE) != 0) {
-    found.files.push_back(refused(std::string{rest}, "ignored: this process has more rights than its user"));
+  const std::string directories = value_in_force(store, "am_component_path");
+  if (!directories.empty() && ::getauxval(AT_SECURE) != 0) {
+    found.files.push_back(refused(directories, "ignored: this process has more rights than its user"));
     return found;
   }
-  while (!rest.empty()) {
-    const std::string directory{rest.substr(0, rest.find(':'))};
-    rest.remove_prefix(std::min(rest.size(), directory.size() + 1));
+  for (const std::string_view element : elements(directories, ':')) {
+    const std::string directory{element};
     if (!directory.starts_with('/')) {
       found.files.push_back(refused(directory, "not the absolute path of a directory"));
       continue;

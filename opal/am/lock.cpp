@@ -9,7 +9,8 @@ namespace opal::am {
 
 namespace {
 
-constexpr std::uint64_t kFirstGapNs = 200;  // between two looks at the lock; each gap is as long as all before it
+constexpr std::uint64_t kFirstGapNs =
+    200;  // between looks at the lock; during a burst each gap is as long as all before
 constexpr std::uint64_t kBurstNs = 16'000;  // a holder that makes passes keeps the lock for that long
 constexpr std::uint64_t kSpinNs = 50'000;   // then a waiting thread sleeps
 constexpr std::uint64_t kGiveWayNs = 1'000;
@@ -30,7 +31,7 @@ void Lock::wait() noexcept {
     const bool burst_is_over = now == seen || waited >= kBurstNs;
     if (burst_is_over) held = mutex_.try_lock();
     seen = now;
-    next_look = std::min(2 * waited, std::max(kBurstNs, waited + kFirstGapNs));
+    next_look = waited < kBurstNs ? std::min(2 * waited, kBurstNs) : waited + kFirstGapNs;
   }
   if (!held) mutex_.lock();
   waiting_.fetch_sub(1, std::memory_order_relaxed);

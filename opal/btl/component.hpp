@@ -46,7 +46,7 @@ struct Component {
   /// Checks whether this process can use the transport on this host.  Opens nothing.  The error is the reason for the
   /// user, e.g. "no /dev/infiniband".
   Result<void> (*usable)(const config::Store& store) noexcept = &always_usable;
-  /// Opens the modules of one Context.  `host` refers to objects that outlive the modules.
+  /// Opens the modules of one Context.  `parameters` refers to objects that outlive the modules.
   Result<Modules> (*open)(const ModuleParameters& parameters, const config::Store& store) = &open_nothing;
 };
 

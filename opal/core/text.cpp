@@ -15,6 +15,12 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+std::vector<std::string_view> elements(std::string_view text, char separator) {
+  std::vector<std::string_view> parts = split(text, separator);
+  if (parts.back().empty()) parts.pop_back();
+  return parts;
+}
+
 std::string_view trimmed(std::string_view text) noexcept {
   constexpr std::string_view kBlanks = " \t\r\n";
   const std::size_t first = text.find_first_not_of(kBlanks);

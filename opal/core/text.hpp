@@ -16,6 +16,9 @@ namespace opal {
 /// The parts of `text` between separators, empty ones included: one more than there are separators.
 OPAL_EXPORT std::vector<std::string_view> split(std::string_view text, char separator);
 
+/// The elements of a list of the user: as split(), but an empty text has none, and a separator at the end adds none.
+OPAL_EXPORT std::vector<std::string_view> elements(std::string_view text, char separator);
+
 /// The number that the whole of `text` is, in decimal; nullopt if it is none or does not fit.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) noexcept {

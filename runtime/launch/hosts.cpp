@@ -225,7 +225,7 @@ std::vector<std::string> expand_host_list(const std::string& text) {
 
 std::vector<unsigned> expand_counts(const std::string& text) {
   std::vector<unsigned> counts;
-  for (const std::string_view part : opal::split(text, ',')) {
+  for (const std::string_view part : opal::elements(text, ',')) {
     const std::size_t times = part.find("(x");
     const auto value = count(part.substr(0, times));
     auto repeat = std::optional<unsigned>{1};

@@ -17,6 +17,14 @@ TEST(Text, SplitKeepsEmptyParts) {
   EXPECT_THAT(split(":a:", ':'), ElementsAre("", "a", ""));
 }
 
+TEST(Text, ASeparatorAtTheEndOfAListAddsNoElement) {
+  EXPECT_THAT(elements("a,b", ','), ElementsAre("a", "b"));
+  EXPECT_THAT(elements("a,b,", ','), ElementsAre("a", "b"));
+  EXPECT_THAT(elements("a,,", ','), ElementsAre("a", ""));
+  EXPECT_THAT(elements(",", ','), ElementsAre(""));
+  EXPECT_THAT(elements("", ','), ElementsAre());
+}
+
 TEST(Text, TrimmedDropsBlanksAtTheEndsOnly) {
   EXPECT_EQ(trimmed(" \ta b\r\n"), "a b");
   EXPECT_EQ(trimmed(" \t "), "");

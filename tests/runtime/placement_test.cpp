@@ -68,6 +68,7 @@ TEST(HostLists, OfSlurmAreExpanded) {
     EXPECT_THAT(expand_host_list(bad), IsEmpty()) << bad;
   }
   EXPECT_THAT(expand_counts("2(x3),1"), ElementsAre(2, 2, 2, 1));
+  EXPECT_THAT(expand_counts("2,1,"), ElementsAre(2, 1));
   for (const char* bad : {"", "x", "2(x", "2(x)"}) EXPECT_THAT(expand_counts(bad), IsEmpty());
 }
 

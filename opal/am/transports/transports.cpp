@@ -8,6 +8,7 @@
 
 #include "opal/am/transports/removed.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/text.hpp"
 
 namespace opal::am {
 
@@ -24,9 +25,7 @@ Result<TransportFilter> TransportFilter::parse(std::string_view list, const btl:
   TransportFilter filter;
   filter.exclude_ = list.empty() || list.front() == '^';
   if (!list.empty() && list.front() == '^') list.remove_prefix(1);
-  while (!list.empty()) {
-    const std::string_view name = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(list.size(), name.size() + 1));
+  for (const std::string_view name : elements(list, ',')) {
     if (registry.find(name) == nullptr) {
       return Error{Errc::invalid_argument, 0, kept_for_ever("am_transports: " + why_unknown(name, registry))};
     }

@@ -34,6 +34,7 @@ TEST(SmMechanismOrder, IsTheListUpToNoneWithoutRepetitions) {
   EXPECT_EQ(names("knem,cma,knem"), (List{"knem", "cma"}));
   EXPECT_EQ(names("cma,none,xpmem"), (List{"cma"}));
   EXPECT_EQ(names("none,cma"), List{});
+  EXPECT_EQ(names("cma,"), (List{"cma"}));
   EXPECT_EQ(names(""), List{});
 }
 

@@ -29,8 +29,7 @@ bool MechanismOrder::has(MechanismKind kind) const noexcept {
 
 Result<MechanismOrder> MechanismOrder::parse(std::string_view list) {
   MechanismOrder order;
-  if (list.empty()) return order;
-  for (const std::string_view word : split(list, ',')) {
+  for (const std::string_view word : elements(list, ',')) {
     if (word == "none") return order;
     bool known = false;
     for (std::size_t i = 0; i < kMechanismKinds && !known; ++i) {
