@@ -72,7 +72,8 @@ foreach(file IN LISTS suite contexts ITEMS side.cpp side.hpp suite.cmake)
   install(FILES tests/conformance/${file} DESTINATION ${conformance_dir}/tests/conformance)
 endforeach()
 install(FILES tests/am/pair.hpp DESTINATION ${conformance_dir}/tests/am)
-install(FILES tests/harness/child.cpp tests/harness/child.hpp tests/harness/in_child.hpp tests/harness/transports.hpp
+install(FILES tests/harness/child.cpp tests/harness/child.hpp tests/harness/in_child.hpp tests/harness/process.hpp
+              tests/harness/transports.hpp
         DESTINATION ${conformance_dir}/tests/harness)
 
 # find_package(opal): targets opal::opal, opal::sim, opal::runtime, opal::mpi_abi.

@@ -2,11 +2,14 @@
 #include "opal/am/lock.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <vector>
+
+#include "tests/harness/process.hpp"
 
 namespace opal::am {
 namespace {
@@ -47,21 +50,21 @@ TEST(ContextLock, AThreadGetsItWhileAnotherTakesItWithoutPause) {
 
 TEST(ContextLock, AThreadGetsItWhileAnotherHoldsItForLong) {
   Lock lock{ThreadLevel::multiple};
-  std::atomic<int> waiting{0};
+  std::array<std::atomic<pid_t>, 2> ids{};
   int taken = 0;
   {
     std::vector<std::jthread> threads;  // joined after the guard is gone
     const Lock::Guard guard{lock};
-    for (int i = 0; i < 2; ++i) {
+    for (auto& id : ids) {
       threads.emplace_back([&] {
-        ++waiting;
+        id = ::gettid();
         const Lock::Guard mine{lock};
         ++taken;
       });
     }
-    while (waiting != 2) std::this_thread::yield();
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds{2});  // so that a waiting thread also sleeps; nothing depends on it
+    for (const auto& id : ids) {
+      while (id == 0 || test::state_of(id) != 'S') std::this_thread::yield();  // it has stopped spinning
+    }
     EXPECT_EQ(taken, 0);
     lock.give_way();  // has a limit, so it returns
   }

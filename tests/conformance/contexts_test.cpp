@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a Context promises whatever the transport: tags that are none, peers that come and go, disconnecting with
 // messages under way.
-#include <dirent.h>
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -9,6 +8,7 @@
 #include "opal/core/sanitizer.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/child.hpp"
+#include "tests/harness/process.hpp"
 
 namespace opal::test {
 namespace {
@@ -84,14 +84,6 @@ TEST_P(Contexts, DisconnectingWhileMessagesWaitDeliversNoneWithoutASender) {
   EXPECT_EQ(senders.without, 0);
 }
 
-std::size_t descriptors() {
-  std::size_t count = 0;
-  DIR* const directory = ::opendir("/proc/self/fd");
-  while (::readdir(directory) != nullptr) ++count;
-  ::closedir(directory);
-  return count;
-}
-
 std::size_t resident_kib() {
   std::FILE* const file = std::fopen("/proc/self/statm", "r");
   unsigned long all = 0;
@@ -112,7 +104,7 @@ void reconnect(const std::string& transport, Reaping reaping) {
   std::size_t memory = 0;
   for (std::size_t i = 1; i <= kTimes; ++i) {
     if (i == 100) {
-      fds = descriptors();
+      fds = open_descriptors();
       memory = resident_kib();
     }
     am::Endpoint& peer = **client.context->connect(server.context->address());
@@ -125,7 +117,8 @@ void reconnect(const std::string& transport, Reaping reaping) {
   }
   EXPECT_EQ(client.failed, 0);
   // The transport's threads may close them a little later.
-  EXPECT_TRUE(pump([&] { return descriptors() <= fds + 8; }, *client.context, *server.context)) << descriptors();
+  EXPECT_TRUE(pump([&] { return open_descriptors() <= fds + 8; }, *client.context, *server.context))
+      << open_descriptors();
   // A dead endpoint is some 600 bytes.
   if (!OPAL_ADDRESS_SANITIZER) {  // which keeps what was freed
     EXPECT_LE(resident_kib(), memory + (reaping == Reaping::never ? 2048 : 1024));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Peers over every transport: connecting, removing and adding again, bad addresses, waiting, no leaks.
-#include <dirent.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <fstream>
 
 #include "tests/conformance/side.hpp"
+#include "tests/harness/process.hpp"
 
 namespace opal::test {
 namespace {
@@ -17,14 +17,6 @@ OPAL_CONFORMANCE_SUITE(Peers, usable_transports);
 /// What needs a second side.
 class PeersOfTwo : public Conformance {};
 OPAL_CONFORMANCE_SUITE(PeersOfTwo, joining_transports);
-
-std::size_t open_descriptors() {
-  std::size_t count = 0;
-  DIR* directory = ::opendir("/proc/self/fd");
-  while (::readdir(directory) != nullptr) ++count;
-  ::closedir(directory);
-  return count;
-}
 
 std::size_t mappings() {
   std::ifstream maps{"/proc/self/maps"};

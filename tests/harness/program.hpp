@@ -21,6 +21,7 @@ class Scratch {
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
+  [[nodiscard]] std::string path() const { return path_; }
   [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
 
  private:

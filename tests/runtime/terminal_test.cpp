@@ -16,11 +16,13 @@
 #include <fstream>
 
 #include "opal/core/environment.hpp"
+#include "tests/harness/process.hpp"
 #include "tests/runtime/launched_job.hpp"
 
 namespace runtime::test {
 namespace {
 
+using opal::test::state_of;
 using ::testing::HasSubstr;
 
 /// opalrun as the leader of a session with a terminal of its own.
@@ -106,14 +108,6 @@ TEST(Terminal, ControlCEndsTheJob) {
   job.type("\x03");
   EXPECT_EQ(job.wait(), 128 + SIGINT);
   EXPECT_THAT(job.shown(), HasSubstr("received SIGINT: ending 2 ranks"));
-}
-
-char state_of(pid_t pid) {
-  std::ifstream file{fmt::format("/proc/{}/stat", pid)};
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');
-  return name_end == std::string::npos ? '?' : text[name_end + 2];
 }
 
 /// An agent that starts a daemon on this host, once `gate` is there.

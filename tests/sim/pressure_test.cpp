@@ -5,13 +5,6 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#include <sanitizer/allocator_interface.h>
-#define OPAL_TEST_ASAN
-#endif
-#endif
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -21,8 +14,13 @@
 #include <vector>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/sanitizer.hpp"
 #include "opal/core/system/fd.hpp"
 #include "tests/am/pair.hpp"
+
+#if OPAL_ADDRESS_SANITIZER
+#include <sanitizer/allocator_interface.h>
+#endif
 
 namespace opal::test {
 namespace {
@@ -39,7 +37,7 @@ std::chrono::seconds duration() {
 /// Resident memory of this process's own: heap and private mappings, not the working set, which is a file's.  With
 /// AddressSanitizer its heap alone: the sanitizer has a page of its own for each page of the working set that is read.
 std::uint64_t own_resident_bytes() {
-#ifdef OPAL_TEST_ASAN
+#if OPAL_ADDRESS_SANITIZER
   return __sanitizer_get_current_allocated_bytes();
 #endif
   std::ifstream status{"/proc/self/status"};

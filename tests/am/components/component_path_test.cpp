@@ -2,7 +2,6 @@
 // Components that are loaded from the directories of am_component_path, and the files that are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include "opal/am/context.hpp"
 #include "opal/am/groups.hpp"
 #include "opal/btl/component_record.hpp"
+#include "tests/harness/program.hpp"
 
 namespace {
 bool secure = false;  // the process has more rights than its user
@@ -66,21 +66,6 @@ std::string refusal_in(const am::Context& context, std::string_view name) {
   ADD_FAILURE() << "no transport " << name;
   return {};
 }
-
-/// A directory that ends with the test.
-class Folder {
- public:
-  Folder() : path_(::mkdtemp(pattern_)) {}
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-  [[nodiscard]] std::string in(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  char pattern_[32] = "/tmp/opal-components-XXXXXX";
-  fs::path path_;
-};
 
 std::string opal_info(const std::string& arguments, int& status) {
   FILE* const pipe = ::popen(("env -i HOME=/nonexistent '" OPAL_INFO "' " + arguments + " 2>&1").c_str(), "r");
@@ -174,8 +159,8 @@ TEST(ComponentPath, AnObjectThatTheLoaderRefusesIsRefusedWithItsReason) {
 }
 
 TEST(ComponentPath, WhatIsNoSharedObjectIsRefused) {
-  const Folder folder;
-  const std::string path = folder.in("x.so");
+  const Scratch folder;
+  const std::string path = folder.file("x.so");
   std::ofstream{path} << "";
   EXPECT_THAT(refusal(folder.path(), path), HasSubstr("file too short"));
   std::ofstream{path} << std::string(5000, 'x');
@@ -193,8 +178,8 @@ TEST(ComponentPath, WhatIsNoSharedObjectIsRefused) {
 
 /// The loader would map it and die of SIGBUS.
 TEST(ComponentPath, ATruncatedObjectIsRefused) {
-  const Folder folder;
-  const std::string path = folder.in("x.so");
+  const Scratch folder;
+  const std::string path = folder.file("x.so");
   fs::copy_file(file("good"), path);
   fs::resize_file(path, 4096);
   EXPECT_EQ(refusal(folder.path(), path), "truncated: it has 4096 bytes");
@@ -205,8 +190,8 @@ TEST(ComponentPath, ATruncatedObjectIsRefused) {
 }
 
 TEST(ComponentPath, OtherFilesAreNotComponents) {
-  const Folder folder;
-  std::ofstream{folder.in("README")} << "text";
+  const Scratch folder;
+  std::ofstream{folder.file("README")} << "text";
   EXPECT_TRUE(find(folder.path()).files.empty());
 }
 

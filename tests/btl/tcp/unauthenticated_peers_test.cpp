@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections of other programs: garbage, half a handshake, the wrong one, too many; and peers that break the rules
 // once they are in.
-#include <dirent.h>
 
 #include <random>
 
 #include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/wire.hpp"
 #include "tests/btl/tcp/side.hpp"
+#include "tests/harness/process.hpp"
 
 namespace opal::test {
 namespace {
 
 namespace wire = btl::tcp::wire;
-
-std::size_t open_descriptors() {
-  std::size_t count = 0;
-  DIR* directory = ::opendir("/proc/self/fd");
-  while (::readdir(directory) != nullptr) ++count;
-  ::closedir(directory);
-  return count;
-}
 
 TEST(TcpUnauthenticatedPeers, GarbageIsClosedAndLearnsNothing) {
   TcpSide side;
