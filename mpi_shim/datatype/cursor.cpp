@@ -214,14 +214,43 @@ std::size_t Cursor::transfer(std::byte* dense, std::size_t length) noexcept {
   return length;
 }
 
-/// Copies each piece with one gpu::copy(), which is slow for small pieces.
+/// At the first byte of a repeated block: copies its repetitions, up to `length` bytes, by one call of the driver.
+/// Returns the number of bytes; 0: the cursor is elsewhere, or there is only one.
+template <Direction direction>
+std::size_t Cursor::transfer_gpu_blocks(std::byte* dense, std::size_t length) noexcept {
+  if (done()) return 0;
+  Frame& frame = frames_[top_];
+  const Item& item = *frame.item;
+  const auto size = static_cast<std::size_t>(item.bytes);
+  if (item.body != Body::block || within_ != 0 || length < 2 * size) return 0;
+  const std::int64_t count = std::min(item.count - frame.iteration, static_cast<std::int64_t>(length / size));
+  if (count < 2) return 0;
+  std::byte* const first = at(repetition(frame));
+  const opal::gpu::Blocks blocks{size, static_cast<std::size_t>(count)};
+  const auto copied = direction == Direction::pack
+                          ? opal::gpu::copy_blocks(dense, item.bytes, first, item.stride, blocks)
+                          : opal::gpu::copy_blocks(first, item.stride, dense, item.bytes, blocks);
+  if (!copied && failure_.code == opal::Errc{}) failure_ = copied.error();
+  frame.iteration += count;
+  position_ += count * item.bytes;
+  if (frame.iteration == item.count) leave_item();
+  return size * static_cast<std::size_t>(count);
+}
+
+/// Copies repeated blocks together, and each other piece with one gpu::copy(), which is slow for small pieces.
 template <Direction direction>
 std::size_t Cursor::transfer_gpu(std::byte* dense, std::size_t length) noexcept {
   std::size_t moved = 0;
-  for (Piece piece; (piece = next_piece(length - moved)).bytes != 0; moved += piece.bytes) {
+  while (moved != length && !done()) {
+    if (const std::size_t blocks = transfer_gpu_blocks<direction>(dense + moved, length - moved); blocks != 0) {
+      moved += blocks;
+      continue;
+    }
+    const Piece piece = next_piece(length - moved);
     const auto copied = direction == Direction::pack ? opal::gpu::copy(dense + moved, piece.data, piece.bytes)
                                                      : opal::gpu::copy(piece.data, dense + moved, piece.bytes);
     if (!copied && failure_.code == opal::Errc{}) failure_ = copied.error();
+    moved += piece.bytes;
   }
   return moved;
 }

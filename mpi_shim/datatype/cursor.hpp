@@ -76,6 +76,8 @@ class Cursor {
   template <Direction direction>
   std::size_t transfer_gpu(std::byte* dense, std::size_t length) noexcept;
   template <Direction direction>
+  std::size_t transfer_gpu_blocks(std::byte* dense, std::size_t length) noexcept;
+  template <Direction direction>
   std::size_t transfer_vector(Frame& frame, std::byte* dense, std::size_t length) noexcept;
   template <Direction direction>
   std::size_t transfer_list(Frame& frame, std::byte* dense, std::size_t length) noexcept;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/gpu/context.hpp"
 
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <new>
 #include <optional>
+#include <vector>
 
 #include "opal/gpu/driver.hpp"
 
@@ -12,6 +17,36 @@ struct Current {
   ContextHandle handle;
   int device;
 };
+
+/// A context, and memory in it by which its end is noticed.
+struct Known {
+  ContextHandle handle;
+  std::uint64_t id;
+  void* memory;
+  unsigned long long buffer_id;  // of the memory
+};
+
+/// The contexts that context_id() knows.  Never destroyed: other objects ask for contexts until the process ends.
+struct KnownContexts {
+  std::mutex mutex;
+  std::vector<Known> list;
+  std::uint64_t last_id = 0;
+};
+KnownContexts& known_contexts() noexcept {
+  static auto& instance = *new KnownContexts;  // NOLINT(cppcoreguidelines-owning-memory): see above
+  return instance;
+}
+
+/// The driver frees a context's memory with the context.  Memory that comes to this address later has another buffer id.
+bool exists(const Known& known) noexcept {
+  CUcontext context = nullptr;
+  unsigned long long buffer_id = 0;
+  std::array kinds{CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+  std::array<void*, kinds.size()> data{&context, &buffer_id};
+  return driver().pointer_get_attributes(static_cast<unsigned>(kinds.size()), kinds.data(), data.data(),
+                                         reinterpret_cast<CUdeviceptr>(known.memory)) == CUDA_SUCCESS &&
+         context == known.handle && buffer_id == known.buffer_id;
+}
 
 /// The calling thread's current context, unless there is none or it was destroyed.
 std::optional<Current> current_context() noexcept {
@@ -25,6 +60,7 @@ std::optional<Current> current_context() noexcept {
 
 Result<CurrentContext> CurrentContext::enter(ContextHandle context) noexcept {
   OPAL_TRY(usable());
+  if (context == nullptr) return Error{Errc::invalid_argument, 0, "gpu: no context"};
   OPAL_TRY(check(driver().context_push_current(context), "cuCtxPushCurrent"));
   return CurrentContext{};
 }
@@ -34,11 +70,34 @@ CurrentContext::~CurrentContext() {
   if (entered_) driver().context_pop_current(&popped);
 }
 
-Result<std::uint64_t> context_id(ContextHandle context) noexcept {
-  OPAL_TRY(usable());
-  unsigned long long id = 0;
-  OPAL_TRY(check(driver().context_get_id(context, &id), "cuCtxGetId"));
-  return std::uint64_t{id};
+Result<std::uint64_t> context_id(ContextHandle context) noexcept try {
+  KnownContexts& contexts = known_contexts();
+  const std::lock_guard lock{contexts.mutex};
+  const auto found = std::find_if(contexts.list.begin(), contexts.list.end(),
+                                  [&](const Known& known) { return known.handle == context; });
+  if (found != contexts.list.end()) {
+    if (exists(*found)) return found->id;
+    contexts.list.erase(found);
+  }
+  OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(context));
+  constexpr std::size_t kSize = 64;
+  Known known{context, contexts.last_id + 1, nullptr, 0};
+  contexts.list.reserve(contexts.list.size() + 1);
+  OPAL_TRY(check(driver().host_allocate(&known.memory, kSize, 0), "cuMemHostAlloc"));
+  (void)driver().pointer_get_attribute(&known.buffer_id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                       reinterpret_cast<CUdeviceptr>(known.memory));
+  contexts.list.push_back(known);
+  return ++contexts.last_id;
+} catch (const std::bad_alloc&) {
+  return Error{Errc::no_memory, 0, "gpu::context_id"};
+}
+
+bool context_alive(std::uint64_t id) noexcept {
+  KnownContexts& contexts = known_contexts();
+  const std::lock_guard lock{contexts.mutex};
+  const auto found =
+      std::find_if(contexts.list.begin(), contexts.list.end(), [&](const Known& known) { return known.id == id; });
+  return found != contexts.list.end() && exists(*found);
 }
 
 Result<WorkContext> WorkContext::of(const Memory& memory) noexcept {

@@ -16,7 +16,8 @@ namespace opal::gpu {
 /// Makes a context current on the calling thread; its destructor makes the previous one current again.
 class OPAL_EXPORT CurrentContext {
  public:
-  /// Errors: invalid_argument (destroyed, or null), not_supported (no driver, or the program has not initialised it).
+  /// Requires: the context is alive; see context_alive() for handles that were kept.
+  /// Errors: invalid_argument (null), not_supported (no driver, or the program has not initialised it).
   static Result<CurrentContext> enter(ContextHandle context) noexcept;
 
   CurrentContext(CurrentContext&& other) noexcept : entered_(std::exchange(other.entered_, false)) {}
@@ -30,12 +31,20 @@ class OPAL_EXPORT CurrentContext {
   bool entered_ = true;
 };
 
-/// The id of a context (cuCtxGetId).  Ids are unique in this process; a handle may be reused after its context was
-/// destroyed.  Errors: invalid_argument (destroyed), not_supported.
+/// The id of a context.  Ids are unique in this process; a handle may be reused after its context was destroyed.
+/// The first call for a context allocates pinned host memory in it, which ends with the context.
+/// Requires: the context is alive, as that of an allocation that exists.
+/// Errors: invalid_argument (null), not_supported, no_memory.
 OPAL_EXPORT Result<std::uint64_t> context_id(ContextHandle context) noexcept;
 
+/// False: the program has destroyed the context with this id.  Ask before each use of a handle, stream or event that
+/// was kept: the driver does not check them, and their use corrupts its memory.  Cost: one query of the driver, by the
+/// address of the memory that context_id() allocated.  (The program must not destroy a context during a copy of its
+/// memory, so the answer holds while such a copy is in flight.)
+OPAL_EXPORT bool context_alive(std::uint64_t id) noexcept;
+
 /// A context in which given memory can be copied or mapped.  If on_device() or any() retained a primary context, this
-/// object holds the reference.  The program may destroy any other context; CurrentContext::enter() then fails.
+/// object holds the reference.  The program may destroy any other context: see context_alive().
 class OPAL_EXPORT WorkContext {
  public:
   /// The context in which `memory` was allocated; for mapped and pooled memory, which has none, on_device() of its

@@ -46,7 +46,7 @@ enum CUresult : unsigned int {
   CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
-enum CUmemorytype : unsigned int { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
+enum CUmemorytype : unsigned int { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2, CU_MEMORYTYPE_UNIFIED = 4 };
 
 enum CUpointer_attribute : unsigned int {
   CU_POINTER_ATTRIBUTE_CONTEXT = 1,
@@ -104,6 +104,25 @@ struct CUmemAllocationProp {
 struct CUmemPoolPtrExportData {
   unsigned char reserved[64];
 };
+/// With CU_MEMORYTYPE_UNIFIED the addresses are srcDevice and dstDevice, for memory of any kind.
+struct CUDA_MEMCPY2D {
+  std::size_t srcXInBytes;
+  std::size_t srcY;
+  CUmemorytype srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr srcDevice;
+  struct CUarray_st* srcArray;
+  std::size_t srcPitch;
+  std::size_t dstXInBytes;
+  std::size_t dstY;
+  CUmemorytype dstMemoryType;
+  void* dstHost;
+  CUdeviceptr dstDevice;
+  struct CUarray_st* dstArray;
+  std::size_t dstPitch;
+  std::size_t WidthInBytes;
+  std::size_t Height;
+};
 
 // The name of a function in the driver carries the version of its signature.
 #define cuCtxPopCurrent cuCtxPopCurrent_v2
@@ -116,6 +135,7 @@ struct CUmemPoolPtrExportData {
 #define cuMemFree cuMemFree_v2
 #define cuMemGetAddressRange cuMemGetAddressRange_v2
 #define cuMemHostRegister cuMemHostRegister_v2
+#define cuMemcpy2DAsync cuMemcpy2DAsync_v2
 #define cuStreamDestroy cuStreamDestroy_v2
 
 #ifndef OPAL_CUDA_API_CHECK  // tests/gpu/cuda_api_check.cpp declares them in a namespace
@@ -123,7 +143,6 @@ extern "C" {
 #endif
 CUresult cuCtxGetCurrent(CUcontext* context);
 CUresult cuCtxGetDevice(CUdevice* device);
-CUresult cuCtxGetId(CUcontext context, unsigned long long* id);
 CUresult cuCtxPopCurrent(CUcontext* context);
 CUresult cuCtxPushCurrent(CUcontext context);
 CUresult cuDeviceCanAccessPeer(int* can_access, CUdevice device, CUdevice peer);
@@ -170,6 +189,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address);
 CUresult cuMemSetAccess(CUdeviceptr address, std::size_t size, const CUmemAccessDesc* accesses, std::size_t count);
 CUresult cuMemUnmap(CUdeviceptr address, std::size_t size);
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream);
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size, CUstream stream);
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address);
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data, CUdeviceptr address);

@@ -55,6 +55,13 @@ MemoryKind kind_on_device(const Attributes& attributes, const void* address) noe
   return is_virtual_mapping(address) ? MemoryKind::mapped : MemoryKind::other;
 }
 
+/// Waits for the legacy default stream, which cuMemcpy and cuMemset use.
+void wait_for_default_stream(const Memory& memory) noexcept {
+  const auto work = WorkContext::of(memory);
+  if (!work) return;
+  if (const auto current = CurrentContext::enter(work->handle())) (void)wait_for(nullptr, kFirstUse);
+}
+
 }  // namespace
 
 namespace detail {
@@ -107,9 +114,11 @@ void make_synchronous(const Memory& memory) noexcept {
   std::atomic<std::uint64_t>& slot = recent[memory.buffer_id % recent.size()];
   if (slot.load(std::memory_order_relaxed) == memory.buffer_id) return;
   const unsigned yes = 1;
-  if (driver().pointer_set_attribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory.base) == CUDA_SUCCESS) {
-    slot.store(memory.buffer_id, std::memory_order_relaxed);
-  }
+  unsigned before = 0;
+  (void)driver().pointer_get_attribute(&before, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory.base);
+  if (driver().pointer_set_attribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory.base) != CUDA_SUCCESS) return;
+  slot.store(memory.buffer_id, std::memory_order_relaxed);
+  if (before == 0) wait_for_default_stream(memory);
 }
 
 }  // namespace opal::gpu

@@ -23,6 +23,7 @@ class OPAL_EXPORT GpuOpener {
  public:
   virtual ~GpuOpener() = default;
   virtual Result<std::uintptr_t> open(const gpu::MemoryHandle& handle, gpu::ContextHandle context) noexcept;
+  /// `context` is null if it was destroyed.
   virtual void close(const gpu::MemoryHandle& handle, std::uintptr_t address, gpu::ContextHandle context) noexcept;
 };
 
@@ -52,7 +53,7 @@ class RemoteGpuMemory {
 
 class OPAL_EXPORT Rgpusm final : private Device {
  public:
-  /// Maps into `context`.  If the context is destroyed before this, its mappings end with it.
+  /// Maps into `context`.  If the program may destroy it before this, `opener` notices (gpu::context_alive()).
   Rgpusm(gpu::ContextHandle context, const Config& config);
   Rgpusm(gpu::ContextHandle context, const Config& config, GpuOpener& opener);
 

@@ -6,11 +6,25 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 
 #include "tests/gpu/program.hpp"
 
 namespace opal::gpu::test {
 namespace {
+
+// The first test: the others initialise the driver in this process, which must not fork then.
+TEST(DriverDoubleMisuse, TheUseOfADestroyedContextEndsTheProcess) {
+  if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
+  opal::test::Child child{[](opal::test::Channel&) {
+    const CudaProgram program;
+    CUcontext own = nullptr;
+    if (cuCtxCreate(&own, nullptr, 0, 0) != CUDA_SUCCESS || cuCtxDestroy(own) != CUDA_SUCCESS) return 1;
+    (void)cuCtxPushCurrent(own);
+    return 0;
+  }};
+  EXPECT_EQ(child.wait(), SIGABRT);
+}
 
 class DriverDouble : public testing::Test {
  protected:
@@ -78,12 +92,26 @@ TEST_F(DriverDouble, AHeldCopyHappensOnlyWhenItIsReleased) {
   ASSERT_EQ(cuMemcpyAsync(to.address(), from.address(), 4096, stream), CUDA_SUCCESS);
   ASSERT_EQ(cuEventRecord(event, stream), CUDA_SUCCESS);
   EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+  const unsigned yes = 1;
+  ASSERT_EQ(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, from.address()), CUDA_SUCCESS);
   from.write(pattern(4096, 2));  // too early, and so it is seen
   control_->release(2);
   EXPECT_EQ(cuEventQuery(event), CUDA_SUCCESS);
   EXPECT_EQ(to.read(), pattern(4096, 2));
   EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
   EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+TEST_F(DriverDouble, ACopyFromPageableMemoryIsStillUnderWayUnlessTheMemoryIsMarked) {
+  DeviceBuffer buffer{4096};
+  control_->set(Setting::hold, 1);
+  buffer.write(pattern(4096));
+  EXPECT_EQ(control_->count(Count::unfinished), 1u);
+  EXPECT_EQ(buffer.read(), pattern(4096)) << "in the order of the stream";
+  const unsigned yes = 1;
+  ASSERT_EQ(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffer.address()), CUDA_SUCCESS);
+  buffer.write(pattern(4096, 2));
+  EXPECT_EQ(control_->count(Count::unfinished), 0u);
 }
 
 TEST_F(DriverDouble, LateCopiesKeepTheOrderOfTheirStreamAndOvertakeThoseOfOthers) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "opal/gpu/context.hpp"
+#include "opal/gpu/copies/copy.hpp"
 #include "tests/gpu/program.hpp"
 
 namespace opal::gpu::test {
@@ -131,7 +132,7 @@ TEST_F(GpuMemory, ABufferIdTellsABlockFromTheNextOneAtItsAddress) {
 TEST_F(GpuMemory, AContextOfTheProgramsOwnIsTheOneThatIsUsed) {
   CUcontext own = nullptr;
   ASSERT_EQ(cuCtxCreate(&own, nullptr, 0, 0), CUDA_SUCCESS);
-  const DeviceBuffer in_own{4096};
+  DeviceBuffer in_own{4096};
   const Memory memory = inspected(in_own.at());
   EXPECT_EQ(memory.context, own);
   ASSERT_EQ(cuCtxSetCurrent(program_.context), CUDA_SUCCESS);
@@ -148,8 +149,29 @@ TEST_F(GpuMemory, AContextOfTheProgramsOwnIsTheOneThatIsUsed) {
   CUcontext now = nullptr;
   ASSERT_EQ(cuCtxGetCurrent(&now), CUDA_SUCCESS);
   EXPECT_EQ(now, program_.context) << "the caller's context is current again";
+  ASSERT_EQ(cuMemFree(in_own.release()), CUDA_SUCCESS);
   ASSERT_EQ(cuCtxDestroy(own), CUDA_SUCCESS);
-  EXPECT_FALSE(CurrentContext::enter(own)) << "destroyed";
+}
+
+// The driver does not check the handles of destroyed contexts, and may give them to others.
+TEST_F(GpuMemory, TheEndOfAContextIsNoticedWithoutUseOfItsHandle) {
+  const auto primary = context_id(program_.context);
+  ASSERT_TRUE(primary) << to_string(primary.error());
+  std::uint64_t last = *primary;
+  for (int round = 0; round < 20; ++round) {
+    CUcontext own = nullptr;
+    ASSERT_EQ(cuCtxCreate(&own, nullptr, 0, 0), CUDA_SUCCESS);
+    const auto id = context_id(own);
+    ASSERT_TRUE(id) << to_string(id.error());
+    EXPECT_GT(*id, last);
+    EXPECT_EQ(*context_id(own), *id);
+    EXPECT_TRUE(context_alive(*id));
+    ASSERT_EQ(cuCtxDestroy(own), CUDA_SUCCESS);
+    EXPECT_FALSE(context_alive(*id));
+    last = *id;
+  }
+  EXPECT_TRUE(context_alive(*primary));
+  EXPECT_EQ(context_id(nullptr).error().code, Errc::invalid_argument);
 }
 
 TEST_F(GpuMemory, SynchronousFunctionsAreMadeSynchronousOncePerBuffer) {
@@ -163,6 +185,88 @@ TEST_F(GpuMemory, SynchronousFunctionsAreMadeSynchronousOncePerBuffer) {
   unsigned is_set = 0;
   ASSERT_EQ(cuPointerGetAttribute(&is_set, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffer.address()), CUDA_SUCCESS);
   EXPECT_EQ(is_set, 1u);
+}
+
+// cuMemcpyHtoD from pageable memory returns when the bytes are staged: they may arrive after a copy in another stream.
+TEST_F(GpuMemory, ACopyComesAfterTheProgramsEarlierSynchronousCalls) {
+  constexpr std::size_t kSize = 40'000;
+  Control* const control = cuda_double::control();
+  for (unsigned round = 0; round < 50; ++round) {
+    if (control != nullptr) {
+      control->set(Setting::late, 8);
+      control->set(Setting::seed, round);
+    }
+    DeviceBuffer buffer{kSize};
+    std::vector<std::byte> found(kSize);
+    buffer.write(pattern(kSize, round));
+    ASSERT_TRUE(copy(found.data(), buffer.at(), kSize));
+    EXPECT_EQ(found, pattern(kSize, round)) << "the first use, as a source";
+    DeviceBuffer target{kSize};
+    target.write(pattern(kSize, 7));
+    ASSERT_TRUE(copy(target.at(), found.data(), kSize));
+    EXPECT_EQ(target.read(), found) << "the first use, as a target";
+    for (int i = 0; i < 3; ++i) {
+      target.write(pattern(kSize, 8));
+      ASSERT_TRUE(copy(target.at(), buffer.at(), kSize));
+      EXPECT_EQ(target.read(), found) << "later ones";
+    }
+  }
+}
+
+TEST_F(GpuMemory, TheFirstUseDoesNotWaitForEverForKernelsOfTheProgram) {
+  Control* const control = cuda_double::control();
+  if (control == nullptr) GTEST_SKIP() << kNeedsDouble;
+  const DeviceBuffer busy{4096};
+  control->set(Setting::hold, 1);
+  ASSERT_EQ(cuMemsetD8(busy.address(), 1, 4096), CUDA_SUCCESS);
+  EXPECT_EQ(control->count(Count::unfinished), 1u);
+  const DeviceBuffer buffer{4096};
+  make_synchronous(inspected(buffer.at()));
+  EXPECT_EQ(control->count(Count::unfinished), 1u);
+}
+
+TEST_F(GpuMemory, BlocksAtAConstantDistanceAreCopiedByOneCall) {
+  constexpr std::size_t kBlock = 12;
+  constexpr std::size_t kCount = 5'000;
+  constexpr std::ptrdiff_t kStride = 20;
+  const std::vector<std::byte> bytes = pattern(kCount * kStride);
+  std::vector<std::byte> dense;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const auto block = bytes.begin() + static_cast<std::ptrdiff_t>(i) * kStride;
+    dense.insert(dense.end(), block, block + kBlock);
+  }
+  Control* const control = cuda_double::control();
+  const std::uint64_t before = control != nullptr ? control->calls("cuMemcpyAsync") : 0;
+  DeviceBuffer spread{bytes.size()};
+  spread.write(bytes);
+  DeviceBuffer packed{dense.size()};
+  constexpr std::ptrdiff_t kDense = kBlock;
+  ASSERT_TRUE(copy_blocks(packed.at(), kDense, spread.at(), kStride, {kBlock, kCount}));
+  EXPECT_EQ(packed.read(), dense) << "within the device";
+  std::vector<std::byte> on_host(dense.size());
+  ASSERT_TRUE(copy_blocks(on_host.data(), kDense, spread.at(), kStride, {kBlock, kCount}));
+  EXPECT_EQ(on_host, dense) << "to the host";
+  spread.write(std::vector<std::byte>(bytes.size()));
+  ASSERT_TRUE(copy_blocks(spread.at(), kStride, on_host.data(), kDense, {kBlock, kCount}));
+  const std::vector<std::byte> found = spread.read();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i], i % kStride < kBlock ? bytes[i] : std::byte{}) << "from the host, byte " << i;
+  }
+  if (control != nullptr) {
+    EXPECT_EQ(control->calls("cuMemcpyAsync"), before);
+  }
+}
+
+TEST_F(GpuMemory, BlocksThatGoBackwardsOrOverlapAreCopiedOneByOne) {
+  const std::vector<std::byte> bytes = pattern(100);
+  DeviceBuffer buffer{100};
+  buffer.write(bytes);
+  std::vector<std::byte> backwards(100);
+  ASSERT_TRUE(copy_blocks(backwards.data(), 10, buffer.at(90), -10, {10, 10}));
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(backwards[i], bytes[90 - i / 10 * 10 + i % 10]);
+  std::vector<std::byte> repeated(40);
+  ASSERT_TRUE(copy_blocks(repeated.data(), 10, buffer.at(), 0, {10, 4}));
+  for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(repeated[i], bytes[i % 10]);
 }
 
 TEST_F(GpuMemory, AHostPageIsAskedForOnceUntilItIsUnmapped) {

@@ -55,7 +55,9 @@ void fail() {
   const auto found = operations.find(operation);
   CHECK(found != operations.end());
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 1) cuda_double::control()->fail("cuMemcpyAsync", CUDA_ERROR_ILLEGAL_ADDRESS, 1'000'000);
+  for (const char* const function : {"cuMemcpyAsync", "cuMemcpy2DAsync"}) {
+    if (rank == 1) cuda_double::control()->fail(function, CUDA_ERROR_ILLEGAL_ADDRESS, 1'000'000);
+  }
   (void)found->second();
   if (rank == 0) MPI_Barrier(MPI_COMM_WORLD);  // until the job ends
   std::printf("rank %d goes on after a copy that failed\n", rank);

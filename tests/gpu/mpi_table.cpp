@@ -69,8 +69,11 @@ void packing() {
   std::vector<int> packed(kCount / 2);
   int position = 0;
   const int bytes = static_cast<int>(packed.size() * sizeof(int));
+  auto* const control = cuda_double::control();
+  const std::uint64_t copies = control != nullptr ? control->calls("cuMemcpyAsync") : 0;
   CHECK(MPI_Pack(from.data(), 1, half.type, packed.data(), bytes, &position, MPI_COMM_WORLD) == MPI_SUCCESS);
   CHECK(position == bytes && packed[0] == 5 && packed[1] == 7);
+  CHECK(control == nullptr || control->calls("cuMemcpyAsync") == copies);  // all blocks by one call
   position = 0;
   CHECK(MPI_Unpack(packed.data(), bytes, &position, to.data(), 1, half.type, MPI_COMM_WORLD) == MPI_SUCCESS);
   CHECK(every_second_is(to.read(), 5));

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "opal/gpu/gpu.hpp"
@@ -58,13 +59,17 @@ class CudaProgram {
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(std::size_t size) : size_(size) { EXPECT_EQ(cuMemAlloc(&address_, size), CUDA_SUCCESS); }
-  ~DeviceBuffer() { cuMemFree(address_); }
+  ~DeviceBuffer() {
+    if (address_ != 0) cuMemFree(address_);
+  }
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
 
   [[nodiscard]] CUdeviceptr address() const { return address_; }
   [[nodiscard]] void* at(std::size_t offset = 0) const { return pointer(address_, offset); }
   [[nodiscard]] std::size_t size() const { return size_; }
+  /// The caller frees it.
+  CUdeviceptr release() { return std::exchange(address_, 0); }
   void write(const std::vector<std::byte>& bytes, std::size_t offset = 0) {
     EXPECT_EQ(cuMemcpyHtoD(address_ + offset, bytes.data(), bytes.size()), CUDA_SUCCESS);
   }

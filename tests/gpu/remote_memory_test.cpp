@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "opal/gpu/context.hpp"
 #include "tests/gpu/program.hpp"
 
 namespace opal::gpu::test {
@@ -207,7 +208,7 @@ TEST(GpuRemoteMemory, WhatItsOwnerFreedCannotBeOpened) {
       });
 }
 
-TEST(GpuRemoteMemory, ClosingAfterTheContextIsGoneIsNoError) {
+TEST(GpuRemoteMemory, ClosingInAContextThatWasDestroyedDoesNothing) {
   in_two_processes([](const Channel& other) { own_buffers(other, 1, 4096); },
                    [](const Channel& other) {
                      const CudaProgram program;
@@ -215,9 +216,12 @@ TEST(GpuRemoteMemory, ClosingAfterTheContextIsGoneIsNoError) {
                      ASSERT_EQ(cuCtxCreate(&own, nullptr, 0, 0), CUDA_SUCCESS);
                      const auto address = open_memory(receive<MemoryHandle>(other), own);
                      ASSERT_TRUE(address) << to_string(address.error());
+                     const auto id = context_id(own);
+                     ASSERT_TRUE(id && context_alive(*id));
                      ASSERT_EQ(cuCtxDestroy(own), CUDA_SUCCESS);
-                     close_memory(*address, own);
-                     EXPECT_EQ(open_memory(MemoryHandle{}, own).error().code, Errc::invalid_argument);
+                     close_memory(*address, context_alive(*id) ? own : nullptr);
+                     EXPECT_FALSE(inspect(pointer(*address))->buffer_id != 0) << "the mapping went with the context";
+                     EXPECT_EQ(open_memory(MemoryHandle{}, nullptr).error().code, Errc::invalid_argument);
                      other.send("done");
                    });
 }

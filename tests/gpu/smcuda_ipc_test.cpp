@@ -82,6 +82,39 @@ TEST(SmcudaIpc, R16TheFirstGpuBufferOfAGetConnectsBothSides) {
       });
 }
 
+TEST(SmcudaIpc, ContextsThatTheProgramDestroysTakeTheirMappingsWithThem) {
+  const auto make = [] {
+    auto buffer = std::make_unique<DeviceBuffer>(4096);
+    buffer->write(pattern(4096));
+    return buffer;
+  };
+  owner_and_user<DeviceBuffer>({make}, [](SideEnd& here, const MemoryHandle& handle, std::uint64_t address) {
+    // A real driver may refuse to open memory in a second context of the device; a Context then stages the transfer.
+    const bool may_refuse = cuda_double::control() == nullptr;
+    for (unsigned round = 1; round <= 3; ++round) {
+      CUcontext own = nullptr;
+      ASSERT_EQ(cuCtxCreate(&own, nullptr, 0, 0), CUDA_SUCCESS);
+      DeviceBuffer in_own{4096};
+      const Error error = here.get(in_own.at(), address, handle, 4096);
+      EXPECT_TRUE(error.code == Errc{} || (may_refuse && error.code == Errc::not_supported)) << to_string(error);
+      if (error.code == Errc{}) {
+        EXPECT_EQ(in_own.read(), pattern(4096));
+      }
+      if (!may_refuse) {
+        EXPECT_EQ(here.module().remote_memory_statistics().misses, round == 1 ? 1u : round + 1);
+      }
+      ASSERT_EQ(cuMemFree(in_own.release()), CUDA_SUCCESS);
+      ASSERT_EQ(cuCtxDestroy(own), CUDA_SUCCESS);
+      DeviceBuffer in_primary{4096};
+      const Error later = here.get(in_primary.at(), address, handle, 4096);
+      EXPECT_TRUE(later.code == Errc{} || (may_refuse && later.code == Errc::not_supported)) << to_string(later);
+      if (later.code == Errc{}) {
+        EXPECT_EQ(in_primary.read(), pattern(4096));
+      }
+    }
+  });
+}
+
 TEST(SmcudaIpc, R16BothMayStartAtTheSameTime) {
   const auto end = [](const Channel& other) {
     const CudaProgram program;

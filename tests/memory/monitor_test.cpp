@@ -5,8 +5,13 @@
 
 #include <gmock/gmock.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -19,6 +24,7 @@
 #include "tests/am/pair.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/program.hpp"
+#include "tests/harness/refused_call.hpp"
 
 namespace opal::memory {
 namespace {
@@ -139,14 +145,57 @@ void in_fresh_process(const std::function<void()>& body) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST(MonitorChoice, ThePatcherRefusesWhenThreadsRun) {
+/// Maps, empties and unmaps memory until `stop`, by libc's functions and by syscall().
+void map_and_unmap(const std::atomic<bool>& stop) {
+  constexpr std::size_t kSize = 16 << 10;
+  while (!stop) {
+    void* const memory = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    ASSERT_EQ(::madvise(memory, kSize, MADV_DONTNEED), 0);
+    ASSERT_EQ(::syscall(SYS_munmap, memory, kSize), 0);
+    std::free(std::malloc(std::size_t{1} << 20));  // above the threshold of mmap
+  }
+}
+
+/// Forks children that map and unmap, until `stop`.
+void fork_often(const std::atomic<bool>& stop) {
+  while (!stop) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      void* const memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      ::_exit(memory != MAP_FAILED && ::munmap(memory, 4096) == 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+  }
+}
+
+// A program that initialised CUDA, or a Python interpreter, has threads before it opens a Context.
+TEST_F(Monitored, ThePatcherStartsWhileThreadsMapUnmapAndFork) {
+  for (int round = 0; round < 20; ++round) {
+    in_fresh_process([] {
+      std::atomic<bool> stop{false};
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 3; ++i) threads.emplace_back(map_and_unmap, std::cref(stop));
+      threads.emplace_back(fork_often, std::cref(stop));
+      const Choice& choice = start_monitor({.monitor = "patcher"});
+      EXPECT_NE(choice.monitor, nullptr) << choice.reasons;
+      stop = true;
+      for (std::thread& thread : threads) thread.join();
+    });
+  }
+}
+
+TEST_F(Monitored, ThePatcherRefusesWithThreadsWhereMembarrierIsRefused) {
   in_fresh_process([] {
+    test::refuse_system_call(SYS_membarrier);
     std::mutex mutex;
     std::unique_lock lock{mutex};
     std::thread other{[&] { const std::lock_guard waits{mutex}; }};
     const Choice& choice = start_monitor({.monitor = "patcher"});
     EXPECT_EQ(choice.monitor, nullptr);
-    EXPECT_THAT(choice.reasons, HasSubstr("several threads"));
+    EXPECT_THAT(choice.reasons, HasSubstr("several threads run, and membarrier(SYNC_CORE) fails"));
     lock.unlock();
     other.join();
   });

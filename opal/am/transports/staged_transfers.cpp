@@ -54,7 +54,7 @@ Post StagedTransfers::transfer(Kind kind, btl::Endpoint& to, std::byte* here, st
   }
   const auto memory = gpu::inspect(here);
   if (!memory) return btl::refuse(completion, memory.error());
-  if (kind == Kind::put) gpu::make_synchronous(*memory);
+  gpu::make_synchronous(*memory);
   auto context = gpu::WorkContext::of(*memory);
   if (!context) return btl::refuse(completion, context.error());
   btl::RdmaOperation* const operation = begin(kind, to, here, nullptr, remote_address, remote, size, completion);

@@ -128,7 +128,7 @@ GpuTarget::Transfer* GpuTarget::begin(Kind kind, Endpoint& peer, std::uint64_t o
   Transfer& transfer = transfers_.emplace_back(Transfer{.kind = kind, .peer = &peer, .operation = operation});
   const auto memory = gpu::inspect(at(address));
   if (!memory) return transfer.error = memory.error(), &transfer;
-  if (kind == Kind::get) gpu::make_synchronous(*memory);
+  gpu::make_synchronous(*memory);
   auto work = gpu::WorkContext::of(*memory);
   if (!work) return transfer.error = work.error(), &transfer;
   transfer.work.emplace(std::move(*work));

@@ -66,6 +66,7 @@ bool Module::arm() noexcept {
 rcache::Statistics Module::remote_memory_statistics() const noexcept {
   rcache::Statistics sum;
   for (const auto& [endpoint, peer] : peers_) {
+    sum += peer.dropped;
     for (const auto& window : peer.windows) {
       sum += window->kept.statistics();
       sum += window->passing.statistics();

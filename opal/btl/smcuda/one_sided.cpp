@@ -109,7 +109,7 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   const gpu::MemoryHandle& memory = target.memory;
   OPAL_TRY_ASSIGN(const gpu::Memory local, gpu::inspect(here));
   OPAL_TRY_ASSIGN(gpu::WorkContext work, gpu::WorkContext::of(local));
-  if (kind == Kind::put) gpu::make_synchronous(local);
+  gpu::make_synchronous(local);
   Peer& peer = peer_of(to);
   if (!peer.imports.can_open(memory)) {
     ask_for_file(to, peer, target.software, memory);
@@ -160,11 +160,23 @@ void Module::copied(void* user, const Result<void>& result) noexcept {
   copying.module->operations().finish(*copying.operation, result ? Error{} : result.error());
 }
 
+void Peer::drop_windows_of_destroyed_contexts() noexcept {
+  std::erase_if(windows, [this](const auto& window) {
+    if (gpu::context_alive(window->id)) return false;
+    for (rcache::Rgpusm* const cache : {&window->kept, &window->passing}) {
+      cache->flush();
+      dropped += cache->statistics();
+    }
+    return true;
+  });
+}
+
 Result<Window*> Peer::window(gpu::WorkContext work, const rcache::Config& config) noexcept try {
   OPAL_TRY_ASSIGN(const std::uint64_t id, gpu::context_id(work.handle()));
   for (const auto& window : windows) {
     if (window->id == id) return window.get();
   }
+  if (copying == 0) drop_windows_of_destroyed_contexts();
   windows.push_back(std::make_unique<Window>(std::move(work), id, config, imports));
   return windows.back().get();
 } catch (const std::bad_alloc&) {

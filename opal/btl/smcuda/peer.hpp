@@ -20,12 +20,13 @@ inline rcache::Config unpinned(rcache::Config config) noexcept {
 }
 
 /// The mappings of the peer's memory in one CUDA context of this process.  Borrows the opener.
-struct Window {
+struct Window final : private rcache::GpuOpener {
   Window(gpu::WorkContext work, std::uint64_t id, const rcache::Config& config, rcache::GpuOpener& opener)
       : id(id),
         work(std::move(work)),
-        kept(this->work.handle(), config, opener),
-        passing(this->work.handle(), unpinned(config), opener) {}
+        opener(opener),
+        kept(this->work.handle(), config, *this),
+        passing(this->work.handle(), unpinned(config), *this) {}
 
   /// The cache for this memory.  An allocation of a pool must be unmapped before its owner frees it
   /// (cuMemPoolImportPointer), but the free is not reported in time.  So it is mapped only while it is in use.
@@ -35,8 +36,18 @@ struct Window {
 
   std::uint64_t id;  ///< of the context; unlike a context handle it is never used again
   gpu::WorkContext work;
+  rcache::GpuOpener& opener;
   rcache::Rgpusm kept;     ///< mappings as configured
   rcache::Rgpusm passing;  ///< mappings that end with their use
+
+ private:
+  Result<std::uintptr_t> open(const gpu::MemoryHandle& handle, gpu::ContextHandle context) noexcept override {
+    return opener.open(handle, context);
+  }
+  /// The program may have destroyed the context since.
+  void close(const gpu::MemoryHandle& handle, std::uintptr_t address, gpu::ContextHandle context) noexcept override {
+    opener.close(handle, address, gpu::context_alive(id) ? context : nullptr);
+  }
 };
 
 /// Not movable: windows refer to `imports`.
@@ -53,10 +64,14 @@ struct Peer {
   bool expects_file = false;    ///< expect_file() was called for a request that could not be sent yet
   Imports imports;
   std::vector<std::unique_ptr<Window>> windows;
+  rcache::Statistics dropped;  ///< of windows whose contexts were destroyed
 
-  /// Makes or finds the Window of the context `work`; it lives as long as the Peer.
+  /// Makes or finds the Window of the context `work`; it lives as long as the context and the Peer.
   /// Errors: those of gpu::context_id(), no_memory.
   Result<Window*> window(gpu::WorkContext work, const rcache::Config& config) noexcept;
+
+ private:
+  void drop_windows_of_destroyed_contexts() noexcept;
 };
 
 }  // namespace opal::btl::smcuda

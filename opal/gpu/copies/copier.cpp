@@ -50,13 +50,17 @@ struct Copier::Stream {
 
 struct Copier::Context {
   ContextHandle handle;
-  unsigned long long id;  ///< of the context for ever; handles come again
-  bool dead = false;      ///< its handle names another context by now
+  std::uint64_t id;   ///< context_id()
+  bool dead = false;  ///< the program has destroyed it, and with it its streams and events
 
   std::vector<std::unique_ptr<Stream>> streams{};  // by queue; some may be missing
   std::vector<std::unique_ptr<Stream>> hanging{};  // that others have replaced
   std::vector<CUevent> idle{};
 
+  [[nodiscard]] bool alive() noexcept {
+    dead = dead || !context_alive(id);
+    return !dead;
+  }
   [[nodiscard]] bool empty() const noexcept {
     const auto is_empty = [](const auto& stream) { return stream == nullptr || stream->count == 0; };
     return std::all_of(streams.begin(), streams.end(), is_empty) &&
@@ -73,9 +77,11 @@ Copier::~Copier() {
   for_each_stream([this](Context&, Stream& stream) { give_up(stream, [](std::uint64_t) { return true; }); });
   for_each_stream([](Context& context, Stream& stream) {
     if (stream.count != 0 || stream.handle == nullptr) return;  // to destroy what hangs may hang as well
+    if (!context.alive()) return;
     if (const auto current = CurrentContext::enter(context.handle)) driver().stream_destroy(stream.handle);
   });
   for (const auto& context : contexts_) {
+    if (!context->alive()) continue;
     const auto current = CurrentContext::enter(context->handle);
     for (const CUevent event : context->idle) {
       if (current) driver().event_destroy(event);
@@ -84,8 +90,7 @@ Copier::~Copier() {
 }
 
 Result<Copier::Context*> Copier::context_of(ContextHandle handle) noexcept try {
-  unsigned long long id = 0;
-  OPAL_TRY(check(driver().context_get_id(handle, &id), "cuCtxGetId"));
+  OPAL_TRY_ASSIGN(const std::uint64_t id, context_id(handle));
   for (const auto& context : contexts_) {
     if (context->handle != handle || context->dead) continue;
     if (context->id == id) return context.get();
@@ -125,7 +130,7 @@ Result<void> Copier::take_event(Context& context) noexcept {
     const auto other = std::find_if(contexts_.begin(), contexts_.end(), [](const auto& c) { return !c->idle.empty(); });
     if (other == contexts_.end())
       return Error{Errc::busy, 0, "gpu::Copier(as many copies as it may have events are in flight)", events_};
-    driver().event_destroy((*other)->idle.back());  // of whatever context: the function does not mind
+    if ((*other)->alive()) driver().event_destroy((*other)->idle.back());
     (*other)->idle.pop_back();
     --events_;
   }
@@ -163,6 +168,7 @@ std::size_t Copier::progress() noexcept {
   if (pending_ == 0) return 0;
   const bool outermost = !std::exchange(reporting_, true);
   std::size_t reported = 0;
+  for (const auto& context : contexts_) (void)(context->empty() || context->alive());
   for_each_stream([&](Context& context, Stream& stream) { reported += report_done(context, stream); });
   if (outermost) {
     reporting_ = false;
@@ -188,11 +194,12 @@ std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
   std::size_t reported = 0;
   // No more than were there: one that starts the next one must not keep the others waiting.
   for (std::size_t most = stream.count; most > 0; --most) {
-    const CUresult result = driver().event_query(stream.oldest().event);
+    const CUresult result =
+        context.dead ? CUDA_ERROR_CONTEXT_IS_DESTROYED : driver().event_query(stream.oldest().event);
     if (result == CUDA_ERROR_NOT_READY) break;
     const Stream::Copy copy = stream.pop();
     if (copy.done.call == nullptr) {  // given up, and not counted any more
-      driver().event_destroy(copy.event);
+      if (!context.dead) driver().event_destroy(copy.event);
       continue;
     }
     --pending_;
@@ -200,10 +207,8 @@ std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
     if (result == CUDA_SUCCESS) {
       context.idle.push_back(copy.event);  // room was reserved for all there can be
     } else {
-      driver().event_destroy(copy.event);
+      if (!context.dead) driver().event_destroy(copy.event);
       --events_;
-      context.dead = context.dead || result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT ||
-                     result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
     copy.done.call(copy.done.user, check(result, "cuEventQuery(asynchronous copy)"));
   }
@@ -254,6 +259,7 @@ void Copier::drop_drained_streams() noexcept {
   for (const auto& context : contexts_) {
     std::erase_if(context->hanging, [&](const auto& stream) {
       if (stream->count != 0) return false;
+      if (!context->alive()) return true;
       if (const auto current = CurrentContext::enter(context->handle)) driver().stream_destroy(stream->handle);
       return true;
     });

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "opal/gpu/context.hpp"
@@ -55,33 +56,70 @@ class Streams {
 std::mutex mutex;
 Streams streams;  // streams are not destroyed: they end with their contexts
 
-Result<void> copy_by_driver(const Memory& device, void* to, const void* from, std::size_t size,
-                            std::chrono::milliseconds timeout) noexcept {
+/// Calls `start(stream)`, which starts copies of memory of `device`, and waits for them.
+template <class Start>
+Result<void> copy_by_driver(const Memory& device, std::chrono::milliseconds timeout, Start start) noexcept {
   OPAL_TRY_ASSIGN(const WorkContext work, WorkContext::of(device));
   OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(work.handle()));
   const std::lock_guard lock{mutex};
   OPAL_TRY_ASSIGN(Stream* const stream, streams.of(work.handle()));
-  OPAL_TRY(check(
-      driver().copy_async(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), size, stream->handle),
-      "cuMemcpyAsync"));
+  OPAL_TRY(start(stream->handle));
   const auto done = wait_for(stream->handle, timeout);
   stream->hangs = !done && done.error().code == Errc::timed_out;
   return done;
 }
 
+CUdeviceptr device_pointer(const void* address) noexcept { return reinterpret_cast<CUdeviceptr>(address); }
+
+/// The GPU memory among the two ends of a copy: the source, if both are; none if both are host memory.
+Result<std::optional<Memory>> device_memory_of(const void* to, const void* from) noexcept {
+  std::optional<Memory> device;
+  for (const void* const end : {to, from}) {
+    if (is_host(end)) continue;
+    OPAL_TRY_ASSIGN(device, inspect(end));
+    make_synchronous(*device);
+  }
+  return device;
+}
+
+constexpr std::ptrdiff_t kMostPitch = (std::ptrdiff_t{1} << 31) - 1;  // CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices
+
 }  // namespace
 
 Result<void> copy_within(std::chrono::milliseconds timeout, void* to, const void* from, std::size_t size) noexcept {
-  if (!is_host(from)) {
-    OPAL_TRY_ASSIGN(const Memory memory, inspect(from));
-    make_synchronous(memory);
-    return copy_by_driver(memory, to, from, size, timeout);
+  OPAL_TRY_ASSIGN(const std::optional<Memory> device, device_memory_of(to, from));
+  if (!device) {
+    std::memmove(to, from, size);
+    return {};
   }
-  if (!is_host(to)) {
-    OPAL_TRY_ASSIGN(const Memory memory, inspect(to));
-    return copy_by_driver(memory, to, from, size, timeout);
+  return copy_by_driver(*device, timeout, [&](CUstream stream) {
+    return check(driver().copy_async(device_pointer(to), device_pointer(from), size, stream), "cuMemcpyAsync");
+  });
+}
+
+Result<void> copy_blocks(void* to, std::ptrdiff_t to_stride, const void* from, std::ptrdiff_t from_stride,
+                         Blocks blocks) noexcept {
+  const auto is_pitch = [&](std::ptrdiff_t stride) {
+    return stride >= static_cast<std::ptrdiff_t>(blocks.size) && stride <= kMostPitch;
+  };
+  OPAL_TRY_ASSIGN(const std::optional<Memory> device, device_memory_of(to, from));
+  if (device && is_pitch(to_stride) && is_pitch(from_stride)) {
+    CUDA_MEMCPY2D rows{};
+    rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    rows.srcDevice = device_pointer(from);
+    rows.dstDevice = device_pointer(to);
+    rows.srcPitch = static_cast<std::size_t>(from_stride);
+    rows.dstPitch = static_cast<std::size_t>(to_stride);
+    rows.WidthInBytes = blocks.size;
+    rows.Height = blocks.count;
+    return copy_by_driver(*device, Copier::kTimeout, [&](CUstream stream) {
+      return check(driver().copy_rows_async(&rows, stream), "cuMemcpy2DAsync");
+    });
   }
-  std::memmove(to, from, size);
+  for (std::size_t i = 0; i < blocks.count; ++i) {
+    OPAL_TRY(copy(static_cast<std::byte*>(to) + static_cast<std::ptrdiff_t>(i) * to_stride,
+                  static_cast<const std::byte*>(from) + static_cast<std::ptrdiff_t>(i) * from_stride, blocks.size));
+  }
   return {};
 }
 

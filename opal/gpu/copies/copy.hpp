@@ -26,4 +26,16 @@ inline Result<void> copy(void* to, const void* from, std::size_t size) noexcept 
   return {};
 }
 
+/// Blocks at a constant distance.
+struct Blocks {
+  std::size_t size = 0;   ///< bytes of a block
+  std::size_t count = 0;  ///< of blocks
+};
+
+/// Copies blocks, the first from `from` to `to`; the next ones are `from_stride` and `to_stride` bytes behind the one
+/// before.  For GPU memory it is one call of the driver if the strides are positive and the blocks do not overlap; else
+/// it copies block by block.  Requires: the driver is active.  Errors: as copy().
+OPAL_EXPORT Result<void> copy_blocks(void* to, std::ptrdiff_t to_stride, const void* from, std::ptrdiff_t from_stride,
+                                     Blocks blocks) noexcept;
+
 }  // namespace opal::gpu

@@ -142,7 +142,7 @@ Result<std::uintptr_t> ImportedMemory::map(ContextHandle context) const noexcept
 }
 
 void ImportedMemory::unmap(const MemoryHandle& handle, std::uintptr_t address, ContextHandle context) noexcept {
-  const auto current = CurrentContext::enter(context);  // mappings of both kinds outlive their context
+  const auto current = CurrentContext::enter(context);  // an error is no reason to keep the mapping
   CUresult result = CUDA_SUCCESS;
   if (handle.memory_kind() == MemoryKind::mapped) {
     result = driver().unmap(address, handle.size);

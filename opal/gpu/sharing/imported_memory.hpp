@@ -47,7 +47,7 @@ class OPAL_EXPORT ImportedMemory {
   /// Maps it for the device of `context`; returns the address of its first byte.  Errors: as open_memory().
   [[nodiscard]] Result<std::uintptr_t> map(ContextHandle context) const noexcept;
   /// Undoes one map() of an allocation with this handle.  The ImportedMemory need not exist any more.
-  /// Requires: no copy of it is in flight.
+  /// `context` is null if it was destroyed: these mappings outlive it.  Requires: no copy of it is in flight.
   static void unmap(const MemoryHandle& handle, std::uintptr_t address, ContextHandle context) noexcept;
 
  private:

@@ -100,6 +100,7 @@ Result<std::uintptr_t> open_memory(const MemoryHandle& handle, ContextHandle con
 }
 
 void close_memory(std::uintptr_t address, ContextHandle context) noexcept {
+  if (context == nullptr) return;
   const auto current = CurrentContext::enter(context);
   if (!current) return;
   if (const auto closed = check(driver().ipc_close_handle(address), "cuIpcCloseMemHandle"); !closed) {

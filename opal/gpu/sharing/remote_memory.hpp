@@ -45,12 +45,12 @@ OPAL_EXPORT Result<MemoryHandle> export_memory(const Memory& memory) noexcept;
 /// Maps another process's allocation of the legacy kind for use in `context`; returns the address of its first byte.
 /// A second open of the same allocation may return the same address: each success needs its own close_memory().
 /// Errors: busy (an overlapping older mapping of that process is open: close it), no_memory, limit_reached (close other
-/// mappings), not_supported (no access between the devices), os (freed, or its owner has ended), invalid_argument (the
-/// context was destroyed; not a handle; memory of this process), protocol (the allocation is smaller than handle.size).
+/// mappings), not_supported (no access between the devices), os (freed, or its owner has ended), invalid_argument (no
+/// context; not a handle; memory of this process), protocol (the allocation is smaller than handle.size).
 OPAL_EXPORT Result<std::uintptr_t> open_memory(const MemoryHandle& handle, ContextHandle context) noexcept;
 
-/// Undoes one open_memory().  Waits for the copies in flight in that context.  Does nothing if the context was
-/// destroyed, which has ended the mapping.
+/// Undoes one open_memory().  Waits for the copies in flight in that context.  Does nothing if `context` is null: it was
+/// destroyed, which has ended the mapping (see context_alive()).
 OPAL_EXPORT void close_memory(std::uintptr_t address, ContextHandle context) noexcept;
 
 }  // namespace opal::gpu

@@ -2,7 +2,7 @@
 // opal/memory/events/monitor.hpp — the memory monitor: it detects that memory is unmapped, replaced or emptied, and
 // calls released().  A process has at most one, chosen once, by the variable memory_monitor or supplied by the program.
 // A monitor is used only if it passes the self-test.  Without a monitor, no registration may be kept after its use.
-// Threads: safe from any thread.  Choose it before the process starts threads: the patcher refuses otherwise.
+// Threads: safe from any thread, also while others run.
 #pragma once
 #include <memory>
 #include <string>

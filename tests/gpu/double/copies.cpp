@@ -31,14 +31,20 @@ CUresult copy_async(const Call& call, std::uintptr_t to, std::uintptr_t from, st
   return CUDA_SUCCESS;
 }
 
-/// Within a device even cuMemcpy may return early, unless the memory was marked CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
+/// Even cuMemcpy may return early within a device, and from pageable memory to a device (the bytes are staged, after what
+/// is in the stream), unless the memory was marked CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
 CUresult copy(const Call& call, std::uintptr_t to, std::uintptr_t from, std::size_t size) {
-  const CUresult result = copy_async(call, to, from, size, nullptr);
-  if (result != CUDA_SUCCESS) return result;
+  if (call.context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const Block* const target = call->block_at(to);
   const Block* const source = call->block_at(from);
-  const bool on_device = target != nullptr && source != nullptr && target->store != nullptr && source->store != nullptr;
-  if (!on_device || target->sync_memops || source->sync_memops) {
+  const bool to_device = target != nullptr && target->store != nullptr;
+  const bool within = to_device && source != nullptr && source->store != nullptr;
+  const bool from_pageable = to_device && source == nullptr;
+  const bool marked = (target != nullptr && target->sync_memops) || (source != nullptr && source->sync_memops);
+  if (from_pageable) call->finish(*call->stream_of(nullptr, call.context_id()));
+  const CUresult result = copy_async(call, to, from, size, nullptr);
+  if (result != CUDA_SUCCESS) return result;
+  if (!(within || from_pageable) || marked) {
     call->finish(*call->stream_of(nullptr, call.context_id()));
   }
   return CUDA_SUCCESS;
@@ -89,6 +95,24 @@ CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t size, CUstream str
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, to, from, size, stream);
+}
+
+/// Row by row.
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  const Call call{__func__};
+  if (call.refused() != CUDA_SUCCESS) return call.refused();
+  constexpr std::size_t kMostPitch = (std::size_t{1} << 31) - 1;
+  const bool good = copy->srcMemoryType == CU_MEMORYTYPE_UNIFIED && copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED &&
+                    copy->srcPitch >= copy->srcXInBytes + copy->WidthInBytes && copy->srcPitch <= kMostPitch &&
+                    copy->dstPitch >= copy->dstXInBytes + copy->WidthInBytes && copy->dstPitch <= kMostPitch;
+  if (!good) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t row = 0; row < copy->Height; ++row) {
+    const std::uintptr_t to = copy->dstDevice + (copy->dstY + row) * copy->dstPitch + copy->dstXInBytes;
+    const std::uintptr_t from = copy->srcDevice + (copy->srcY + row) * copy->srcPitch + copy->srcXInBytes;
+    const CUresult result = copy_async(call, to, from, copy->WidthInBytes, stream);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemsetD8(CUdeviceptr address, unsigned char value, size_t size) {

@@ -174,7 +174,8 @@ CUresult cuCtxDestroy(CUcontext context) {
 CUresult cuCtxPushCurrent(CUcontext context) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
-  if (!call->contexts.contains(id_of(context))) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!call->contexts.contains(id_of(context))) call.misuse("a destroyed context");
   context_stack().push_back(id_of(context));
   return CUDA_SUCCESS;
 }
@@ -191,7 +192,7 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
 CUresult cuCtxSetCurrent(CUcontext context) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
-  if (context != nullptr && !call->contexts.contains(id_of(context))) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context != nullptr && !call->contexts.contains(id_of(context))) call.misuse("a destroyed context");
   if (!context_stack().empty()) context_stack().pop_back();
   if (context != nullptr) context_stack().push_back(id_of(context));
   return CUDA_SUCCESS;
@@ -210,15 +211,6 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   const Context* const context = call.context();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *device = context->device;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
-  const Call call{__func__};
-  if (call.refused() != CUDA_SUCCESS) return call.refused();
-  const Id wanted = context == nullptr ? call.context_id() : id_of(context);
-  if (!call->contexts.contains(wanted)) return CUDA_ERROR_INVALID_CONTEXT;
-  *id = wanted;
   return CUDA_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -157,7 +158,7 @@ std::vector<Id>& context_stack() {
   return stack;
 }
 
-Call::Call(const char* function, bool needs_init) : machine_(Machine::get()), lock_(machine_.mutex) {
+Call::Call(const char* function, bool needs_init) : function_(function), machine_(Machine::get()), lock_(machine_.mutex) {
   const std::string name = without_version(function);
   ++machine_.calls_[name];
   if (needs_init && machine_.pid != ::getpid()) {  // also in a forked child: contexts do not survive that
@@ -168,6 +169,12 @@ Call::Call(const char* function, bool needs_init) : machine_(Machine::get()), lo
   if (failure == machine_.failures_.end()) return;
   refused_ = failure->second.result;
   if (--failure->second.times == 0) machine_.failures_.erase(failure);
+}
+
+void Call::misuse(const char* what) const {
+  std::fprintf(stderr, "driver double: %s of %s: the real driver does not check that, and corrupts its memory\n",
+               function_, what);
+  std::abort();
 }
 
 Id Call::context_id() const {

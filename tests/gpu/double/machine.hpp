@@ -209,17 +209,20 @@ class Machine final : public Control {
 /// One call of the driver: holds the lock, counts, and refuses where the function may not do anything.
 class Call {
  public:
-  /// `function` may carry its version.  `needs_init`: without cuInit in this process it is refused.
+  /// `function` may carry its version; it is a literal.  `needs_init`: without cuInit in this process it is refused.
   explicit Call(const char* function, bool needs_init = true);
 
   [[nodiscard]] CUresult refused() const noexcept { return refused_; }  ///< CUDA_SUCCESS: go on
   Machine& machine() const noexcept { return machine_; }
   Machine* operator->() const noexcept { return &machine_; }
+  /// Ends the process with a message: the program uses an object that it has destroyed, or that never was.
+  [[noreturn]] void misuse(const char* what) const;
   /// The calling thread's current context; null: none, or it was destroyed.
   [[nodiscard]] Context* context() const;
   [[nodiscard]] Id context_id() const;
 
  private:
+  const char* function_;
   Machine& machine_;
   std::lock_guard<std::mutex> lock_;
   CUresult refused_ = CUDA_SUCCESS;

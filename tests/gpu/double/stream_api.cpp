@@ -22,7 +22,7 @@ CUresult cuStreamDestroy(CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->streams.find(id_of(handle));
-  if (found == call->streams.end()) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == call->streams.end()) call.misuse("a destroyed stream");
   call->finish(found->second);  // the real one lets them end in the background
   call->streams.erase(found);
   return CUDA_SUCCESS;
@@ -32,7 +32,7 @@ CUresult cuStreamQuery(CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Stream* const stream = call->stream_of(handle, call.context_id());
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) call.misuse("a destroyed stream");
   call->query();
   return stream->operations.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -41,7 +41,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   Stream* const stream = call->stream_of(handle, call.context_id());
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) call.misuse("a destroyed stream");
   call->finish(*stream);
   return CUDA_SUCCESS;
 }
@@ -74,7 +74,7 @@ CUresult cuEventRecord(CUevent event, CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->events.find(id_of(event));
-  if (found == call->events.end()) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == call->events.end()) call.misuse("a destroyed event");
   Stream* const stream = call->stream_of(handle, call.context_id());
   if (stream == nullptr || stream->context != found->second.context) return CUDA_ERROR_INVALID_HANDLE;
   Operation operation;
@@ -89,7 +89,7 @@ CUresult cuEventQuery(CUevent event) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->events.find(id_of(event));
-  if (found == call->events.end()) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == call->events.end()) call.misuse("a destroyed event");
   call->query();
   return found->second.done == found->second.recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -97,7 +97,7 @@ CUresult cuEventQuery(CUevent event) {
 CUresult cuEventSynchronize(CUevent event) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
-  if (!call->events.contains(id_of(event))) return CUDA_ERROR_INVALID_HANDLE;
+  if (!call->events.contains(id_of(event))) call.misuse("a destroyed event");
   call->finish_all();
   return CUDA_SUCCESS;
 }
@@ -105,5 +105,6 @@ CUresult cuEventSynchronize(CUevent event) {
 CUresult cuEventDestroy(CUevent event) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
-  return call->events.erase(id_of(event)) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  if (call->events.erase(id_of(event)) == 0) call.misuse("a destroyed event");
+  return CUDA_SUCCESS;
 }
