@@ -37,7 +37,8 @@ KnownContexts& known_contexts() noexcept {
   return instance;
 }
 
-/// The driver frees a context's memory with the context.  Memory that comes to this address later has another buffer id.
+/// The driver frees a context's memory with the context.  Memory that comes to this address later has another buffer
+/// id.
 bool exists(const Known& known) noexcept {
   CUcontext context = nullptr;
   unsigned long long buffer_id = 0;

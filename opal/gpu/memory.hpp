@@ -66,13 +66,13 @@ inline bool is_host(const void* address) noexcept {
 /// not initialised it.  Errors: those of the driver for memory that it knows.
 OPAL_EXPORT Result<Memory> inspect(const void* address) noexcept;
 
-/// Call it for both ends of a copy.  Makes the program's later cuMemcpy and cuMemset of this memory complete before they
-/// return (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS).  Otherwise these may return early, also cuMemcpyHtoD from pageable memory,
-/// and the library's streams do not wait for the program's.
-/// Earlier calls may still be in flight, so the first call for an allocation waits for the program's default stream of
-/// its context, but at most kFirstUse: kernels of the program may be waiting for this process.
-/// Cost: a call of the driver for an allocation that is not among the up to 256 whose ids are cached.
-/// No effect on kinds without this attribute (managed and pooled memory): the program waits for its stream itself.
+/// Call it for both ends of a copy.  Makes the program's later cuMemcpy and cuMemset of this memory complete before
+/// they return (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS).  Otherwise these may return early, also cuMemcpyHtoD from pageable
+/// memory, and the library's streams do not wait for the program's. Earlier calls may still be in flight, so the first
+/// call for an allocation waits for the program's default stream of its context, but at most kFirstUse: kernels of the
+/// program may be waiting for this process. Cost: a call of the driver for an allocation that is not among the up to
+/// 256 whose ids are cached. No effect on kinds without this attribute (managed and pooled memory): the program waits
+/// for its stream itself.
 OPAL_EXPORT void make_synchronous(const Memory& memory) noexcept;
 inline constexpr std::chrono::milliseconds kFirstUse{100};
 

@@ -49,8 +49,8 @@ OPAL_EXPORT Result<MemoryHandle> export_memory(const Memory& memory) noexcept;
 /// context; not a handle; memory of this process), protocol (the allocation is smaller than handle.size).
 OPAL_EXPORT Result<std::uintptr_t> open_memory(const MemoryHandle& handle, ContextHandle context) noexcept;
 
-/// Undoes one open_memory().  Waits for the copies in flight in that context.  Does nothing if `context` is null: it was
-/// destroyed, which has ended the mapping (see context_alive()).
+/// Undoes one open_memory().  Waits for the copies in flight in that context.  Does nothing if `context` is null: it
+/// was destroyed, which has ended the mapping (see context_alive()).
 OPAL_EXPORT void close_memory(std::uintptr_t address, ContextHandle context) noexcept;
 
 }  // namespace opal::gpu

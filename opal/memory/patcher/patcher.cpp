@@ -44,7 +44,8 @@ Result<void> stay_loaded() noexcept {
   return {};
 }
 
-/// Makes all threads of the process fetch their next instructions anew.  Call it with `command` REGISTER_... once before.
+/// Makes all threads of the process fetch their next instructions anew.  Call it with `command` REGISTER_... once
+/// before.
 Result<void> synchronise_code(int command) noexcept {
   if (const long result = raw_syscall(SYS_membarrier, command, 0); result != 0) {
     return Error{Errc::not_supported, static_cast<int>(-result),
@@ -58,8 +59,8 @@ Result<void> synchronise_code(int command) noexcept {
 std::mutex code_changes;
 
 Result<void> lock_out_forks() noexcept {
-  static const int refused = ::pthread_atfork([] { code_changes.lock(); }, [] { code_changes.unlock(); },
-                                              [] { code_changes.unlock(); });
+  static const int refused =
+      ::pthread_atfork([] { code_changes.lock(); }, [] { code_changes.unlock(); }, [] { code_changes.unlock(); });
   if (refused != 0) return Error{Errc::no_memory, refused, "pthread_atfork(patcher)"};
   return {};
 }

@@ -31,8 +31,8 @@ CUresult copy_async(const Call& call, std::uintptr_t to, std::uintptr_t from, st
   return CUDA_SUCCESS;
 }
 
-/// Even cuMemcpy may return early within a device, and from pageable memory to a device (the bytes are staged, after what
-/// is in the stream), unless the memory was marked CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
+/// Even cuMemcpy may return early within a device, and from pageable memory to a device (the bytes are staged, after
+/// what is in the stream), unless the memory was marked CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
 CUresult copy(const Call& call, std::uintptr_t to, std::uintptr_t from, std::size_t size) {
   if (call.context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const Block* const target = call->block_at(to);

@@ -158,7 +158,8 @@ std::vector<Id>& context_stack() {
   return stack;
 }
 
-Call::Call(const char* function, bool needs_init) : function_(function), machine_(Machine::get()), lock_(machine_.mutex) {
+Call::Call(const char* function, bool needs_init)
+    : function_(function), machine_(Machine::get()), lock_(machine_.mutex) {
   const std::string name = without_version(function);
   ++machine_.calls_[name];
   if (needs_init && machine_.pid != ::getpid()) {  // also in a forked child: contexts do not survive that
