@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -33,7 +34,7 @@ struct KnownContexts {
   std::uint64_t last_id = 0;
 };
 KnownContexts& known_contexts() noexcept {
-  static auto& instance = *new KnownContexts;  // NOLINT(cppcoreguidelines-owning-memory): see above
+  static auto& instance = *std::make_unique<KnownContexts>().release();
   return instance;
 }
 
