@@ -51,7 +51,7 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
 
   OPAL_TRY_ASSIGN(SecretChoice secret, secret_of(config, options));
 
-  memory::start_monitor(memory_config);  // before transports start threads
+  memory::start_monitor(memory_config);  // before transports start threads: it is faster then
   gpu::start(gpu_config);
   auto state = std::make_unique<State>(config, options, std::move(table));
   state->registry = registry;

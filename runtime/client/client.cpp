@@ -286,7 +286,7 @@ Result<std::unique_ptr<Client>> Client::open() {
   if (state->singleton) {
     state->job_id = "opal-singleton-" + opal::host_name() + "-" + std::to_string(::getpid());
   } else {
-    // PMIx starts threads, and libc can only be patched before there are any.
+    // PMIx starts threads, and then it takes the patcher some 10 ms (an RCU grace period) to register with membarrier.
     OPAL_TRY_ASSIGN(const opal::memory::Config memory,
                     opal::config::Store::from_environment().load(opal::memory::kGroup));
     opal::memory::start_monitor(memory);

@@ -79,7 +79,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   const bool cores_shared = job.waits().ranks_per_core > 1;
   const std::uint64_t pieces = cores_shared ? kPiecesOnSharedCores : 1;
   const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);
-  const std::uint64_t size = TeamSegment::bytes_for(static_cast<int>(here.size()), slot);
+  const std::uint64_t size = TeamSegment::bytes_for(static_cast<int>(here.size()), slot, cores_shared);
 
   std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
   Introduction& mine = all[static_cast<std::size_t>(comm.rank())];

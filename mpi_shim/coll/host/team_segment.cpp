@@ -29,9 +29,9 @@ void prefetch_to_write(const void* address) noexcept {
 
 }  // namespace
 
-std::uint64_t TeamSegment::bytes_for(int ranks, std::uint64_t slot_bytes) noexcept {
-  return sizeof(Head) + static_cast<std::uint64_t>(ranks) *
-                            (sizeof(Line) + kCells * kCellStride + kSlots * (kSlotHeader + slot_bytes));
+std::uint64_t TeamSegment::bytes_for(int ranks, std::uint64_t slot_bytes, bool core_is_shared) noexcept {
+  return sizeof(Head) + static_cast<std::uint64_t>(ranks) * (sizeof(Line) + cells_for(core_is_shared) * kCellStride +
+                                                             kSlots * (kSlotHeader + slot_bytes));
 }
 
 TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers,
@@ -39,9 +39,10 @@ TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, 
     : memory_(std::move(memory)),
       head_(reinterpret_cast<Head*>(memory_.bytes().data())),  // zeroes are valid counters
       ranks_(memory_.bytes().data() + sizeof(Head)),
+      cells_(cells_for(manner.core_is_shared)),
       slot_bytes_(slot_bytes),
       slot_stride_(kSlotHeader + slot_bytes),
-      rank_stride_(bytes_for(1, slot_bytes) - sizeof(Head)),
+      rank_stride_(bytes_for(1, slot_bytes, manner.core_is_shared) - sizeof(Head)),
       rank_(rank),
       size_(static_cast<int>(peers.size())),
       own_bit_(std::uint64_t{1} << rank),

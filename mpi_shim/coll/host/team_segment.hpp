@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/coll/host/team_segment.hpp — shared memory for the collectives of the ranks of one host.  Per rank: a cache
-// line of counters, kCells cells for short data, kSlots slots for long data (docs/design/mpi-collectives.md).
+// line of counters, 16 or 64 cells for short data, kSlots slots for long data (docs/design/mpi-collectives.md).
 // A rank writes only its own memory, and the sleepers' word.  All ranks count the exchanges alike.  A cell or slot
 // begins with the number of the exchange in which its owner filled it; `finished` of a rank is the exchange up to which
 // it has read the data of the others.
@@ -31,17 +31,17 @@ class TeamSegment {
   /// The most bytes of data in a cell.
   static constexpr std::uint64_t kCellBytes = 1072;
 
-  /// How a rank waits.
+  /// How a rank waits; equal in all ranks but for `spin`.
   struct Manner {
     std::chrono::microseconds spin;  ///< time of polling before it sleeps
     bool core_is_shared;             ///< other ranks run on this core: it yields between polls
     bool fences_paid;  ///< all ranks accept remote fences, and the sleeper executes them (asymmetric_fence.hpp)
   };
 
-  static std::uint64_t bytes_for(int ranks, std::uint64_t slot_bytes) noexcept;
+  static std::uint64_t bytes_for(int ranks, std::uint64_t slot_bytes, bool core_is_shared) noexcept;
 
-  /// Requires: `memory` has bytes_for(peers.size(), slot_bytes) bytes, zeroed by its maker; slot_bytes is a multiple of
-  /// 64; peers[rank] is this process, and Engine::reach() has connected all others.
+  /// Requires: `memory` has bytes_for(peers.size(), slot_bytes, manner.core_is_shared) bytes, zeroed by its maker;
+  /// slot_bytes is a multiple of 64; peers[rank] is this process, and Engine::reach() has connected all others.
   TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers, p2p::Engine& engine,
               Manner manner);
 
@@ -97,13 +97,18 @@ class TeamSegment {
   void refill() noexcept { ++exchange_; }
 
  private:
-  // Exchanges that a writer may be ahead of its readers: short ones, long ones.
-  static constexpr std::uint32_t kCells = 16;
+  // Exchanges that a writer may be ahead of its readers: short ones, long ones.  A place is a number for all three: a
+  // cell [0, kMostCells), a slot [kMostCells, kFinished), the counter `finished`.
+  static constexpr std::uint32_t kFewCells = 16;   // they stay in the cache
+  static constexpr std::uint32_t kMostCells = 64;  // where ranks share cores: fewer changes of the rank that runs
   static constexpr std::uint32_t kSlots = 4;
-  static constexpr std::uint32_t kFinished = kCells + kSlots;  // as a place: the counter `finished`
+  static constexpr std::uint32_t kFinished = kMostCells + kSlots;
+  static constexpr std::uint32_t cells_for(bool core_is_shared) noexcept {
+    return core_is_shared ? kMostCells : kFewCells;
+  }
   static constexpr std::uint64_t kCellHeader = 16;
   static constexpr std::uint64_t kSlotHeader = 64;
-  static constexpr std::uint64_t kExchangesPerNotice = 4;  // between stores of `finished`; a power of two << kCells
+  static constexpr std::uint64_t kExchangesPerNotice = 4;  // between stores of `finished`; a power of two << kFewCells
   static constexpr std::uint32_t kReadAhead = 3;           // exchanges by which await() prefetches
   static constexpr std::uint64_t kMostLinesAhead = 5;      // cache lines of a cell that are prefetched
   static constexpr int kAll = -1;                          // as Want::rank: all ranks but the waiting one
@@ -125,30 +130,30 @@ class TeamSegment {
   struct Want {
     std::uint64_t exchange;
     int rank;
-    std::uint32_t place;  // the counter: of a cell [0, kCells), of a slot [kCells, kFinished), or kFinished
+    std::uint32_t place;  // the counter: of a cell or slot, or kFinished
 
     [[nodiscard]] std::uint64_t packed() const noexcept {
-      return exchange << 12 | static_cast<std::uint64_t>(rank + 1) << 5 | place;
+      return exchange << 14 | static_cast<std::uint64_t>(rank + 1) << 7 | place;
     }
     static Want unpack(std::uint64_t word) noexcept {
-      return {word >> 12, static_cast<int>(word >> 5 & 0x7f) - 1, static_cast<std::uint32_t>(word & 0x1f)};
+      return {word >> 14, static_cast<int>(word >> 7 & 0x7f) - 1, static_cast<std::uint32_t>(word & 0x7f)};
     }
   };
-  static_assert(kFinished < 1U << 5 && kMostRanks < 1 << 7);
+  static_assert(kFinished < 1U << 7 && kMostRanks < 1 << 7);
 
   /// The offset of a cell or slot in a rank's memory, which holds the line, the cells and the slots.
   [[nodiscard]] std::uint64_t offset_of(std::uint32_t place) const noexcept {
     return sizeof(Line) +
-           (place < kCells ? place * kCellStride : kCells * kCellStride + (place - kCells) * slot_stride_);
+           (place < kMostCells ? place * kCellStride : cells_ * kCellStride + (place - kMostCells) * slot_stride_);
   }
   static constexpr std::uint64_t kCellStride = kCellHeader + kCellBytes;
   static_assert(kCellStride % 64 == 0);
 
   [[nodiscard]] std::uint32_t cell_of_exchange() const noexcept {
-    return static_cast<std::uint32_t>(exchange_ % kCells);
+    return static_cast<std::uint32_t>(exchange_) & (cells_ - 1);
   }
   [[nodiscard]] std::uint32_t slot_of_exchange() const noexcept {
-    return kCells + static_cast<std::uint32_t>(exchange_ % kSlots);
+    return kMostCells + static_cast<std::uint32_t>(exchange_ % kSlots);
   }
   [[nodiscard]] std::byte* of_rank(int rank) const noexcept {
     return ranks_ + static_cast<std::uint64_t>(rank) * rank_stride_;
@@ -165,7 +170,7 @@ class TeamSegment {
   /// its data are as long as those of this exchange.
   template <class Use>
   void for_lines_of_cell(int rank, std::uint32_t ahead, Use&& use) const noexcept {
-    const std::byte* const cell = of_rank(rank) + offset_of((place_ + ahead) % kCells);
+    const std::byte* const cell = of_rank(rank) + offset_of((place_ + ahead) & (cells_ - 1));
     for (std::uint64_t line = 0; line < cell_lines_; ++line) use(cell + line * 64);
   }
 
@@ -223,6 +228,7 @@ class TeamSegment {
   HostMemory memory_;
   Head* head_;
   std::byte* ranks_;
+  const std::uint32_t cells_;  // a power of two
   const std::uint64_t slot_bytes_;
   const std::uint64_t slot_stride_;
   const std::uint64_t rank_stride_;
@@ -234,16 +240,16 @@ class TeamSegment {
   p2p::Engine& engine_;
   const Manner manner_;
   std::unique_ptr<opal::YieldPolicy> yield_policy_ = std::make_unique<opal::YieldPolicy>();
-  std::uint64_t exchange_ = 0;    // the current one
-  std::uint64_t begun_ = 0;       // exchange_ at the last begin(), before any refill()
-  std::uint32_t place_ = 0;       // the cell or slot of this exchange
-  bool slots_used_ = false;       // by this exchange
-  std::uint64_t cell_lines_ = 0;  // cache lines of a cell to prefetch; 0: a slot
-  std::uint64_t data_ = 0;        // offset of the data of place_ in a rank's memory
-  std::uint64_t came_ = 0;        // bits of the ranks that have filled their slot in this exchange
-  std::array<std::uint64_t, kCells + kSlots> filled_{};  // by place: the exchange in which this rank last filled it
-  std::uint64_t all_finished_ = 0;                       // all other ranks are known to have finished it
-  std::uint32_t failures_seen_;                          // Engine::failures() at construction
+  std::uint64_t exchange_ = 0;                     // the current one
+  std::uint64_t begun_ = 0;                        // exchange_ at the last begin(), before any refill()
+  std::uint32_t place_ = 0;                        // the cell or slot of this exchange
+  bool slots_used_ = false;                        // by this exchange
+  std::uint64_t cell_lines_ = 0;                   // cache lines of a cell to prefetch; 0: a slot
+  std::uint64_t data_ = 0;                         // offset of the data of place_ in a rank's memory
+  std::uint64_t came_ = 0;                         // bits of the ranks that have filled their slot in this exchange
+  std::array<std::uint64_t, kFinished> filled_{};  // by place: the exchange in which this rank last filled it
+  std::uint64_t all_finished_ = 0;                 // all other ranks are known to have finished it
+  std::uint32_t failures_seen_;                    // Engine::failures() at construction
 };
 
 }  // namespace mpi_shim::coll
