@@ -6,11 +6,15 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "opal/core/system/mapping.hpp"
 #include "opal/memory/events/events.hpp"
+#include "opal/memory/patcher/code_changes.hpp"
 
 namespace opal::memory {
 namespace {
@@ -117,6 +121,49 @@ TEST_F(PatchedCode, KeepsEveryRegisterAndTheRedZoneAroundTheListener) {
   EXPECT_EQ(general[3], 0x4444u);
   EXPECT_EQ(general[4], reinterpret_cast<std::uint64_t>(page));
   EXPECT_EQ(general[5], 0x5555u);
+}
+
+// The jump goes to one of two functions; their displacements differ in each byte.  A thread that executed a mixture of
+// the two, or of a jump and half of another instruction, would end somewhere else.
+TEST_F(PatchedCode, ThreadsExecuteTheOldOrTheNewJumpWhileItChanges) {
+  constexpr std::size_t kFar = 0x01020300;
+  void* const at = ::mmap(nullptr, kFar + 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  const Mapping memory = Mapping::adopt({static_cast<std::byte*>(at), kFar + 4096});
+  std::byte* const site = memory.data() + 0x0f;
+  const auto jump_to = [&](std::byte* target, unsigned char result) {
+    const unsigned char function[] = {0xb8, result, 0, 0, 0, 0xc3};  // mov $result,%eax; ret
+    std::memcpy(target, function, sizeof function);
+    Patch patch{site, {}};
+    const auto distance = static_cast<std::int32_t>(target - (site + patch.bytes.size()));
+    patch.bytes[0] = std::byte{0xe9};
+    std::memcpy(&patch.bytes[1], &distance, sizeof distance);
+    return patch;
+  };
+  const Patch patches[] = {jump_to(memory.data() + 0x80, 1), jump_to(memory.data() + kFar, 2)};
+  std::copy(patches[0].bytes.begin(), patches[0].bytes.end(), site);
+  const auto call = reinterpret_cast<int (*)()>(site);
+  std::atomic<bool> stop{false};
+  std::atomic<int> seen{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) seen |= call();
+    });
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    const auto changed = replace_while_threads_run({&patches[(i + 1) % 2], 1});
+    if (!changed) {
+      stop = true;
+      for (std::thread& thread : threads) thread.join();
+      GTEST_SKIP() << "needs membarrier: " << to_string(changed.error());
+    }
+    EXPECT_EQ(call(), (i + 1) % 2 + 1);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(seen, 3) << "both functions were called";
 }
 
 TEST_F(PatchedCode, TheKernelsErrorComesThroughAndErrnoStays) {

@@ -247,6 +247,7 @@ TEST(Userfaultfd, WhereItIsForbiddenTheReasonIsSaid) {
 // Watching a part of a mapping makes the kernel refuse mremap() of the whole: so it has to be asked for.
 TEST(Userfaultfd, AutoLeavesItOutWhereThePatcherHasToRefuse) {
   test::Child child{[](test::Channel&) {
+    test::refuse_system_call(SYS_membarrier);  // which the patcher needs beside other threads
     std::atomic<bool> stop{false};
     std::thread other{[&] { stop.wait(false); }};
     const Choice& choice = start_monitor({});
