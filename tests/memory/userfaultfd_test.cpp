@@ -23,6 +23,7 @@
 #include "opal/rcache/cache.hpp"
 #include "tests/harness/apart.hpp"
 #include "tests/harness/child.hpp"
+#include "tests/harness/refused_call.hpp"
 
 namespace opal::memory {
 namespace {
