@@ -71,8 +71,8 @@ void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const
 void build_scan(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op, bool exclusive) {
   const int rank = schedule.rank();
   const int size = schedule.size();
-  // Before the step `bit`, the ranks form blocks of `bit` neighbours.  `partial` is the reduction over this rank's block,
-  // `out` the reduction over the ranks of the block up to this one (exclusive: below this one).
+  // Before the step `bit`, the ranks form blocks of `bit` neighbours.  `partial` is the reduction over this rank's
+  // block, `out` the reduction over the ranks of the block up to this one (exclusive: below this one).
   // If `size` is no power of two, `partial` may lack ranks of the last block.  Only lower ranks receive such a
   // `partial`, and they do not use it for `out`.
   Buffer partial = schedule.scratch_like(in);
