@@ -29,7 +29,7 @@ Datatype::Datatype(const Bounds& bounds, Layout layout, Signature signature, Rec
     : Object(kKind),
       bounds_(bounds),
       extent_(bounds.extent()),
-      contiguous_(layout.is_one_run() && bounds.size == bounds.extent()),
+      contiguous_(layout.is_one_run() && bounds.size == bounds.extent()),  // no gap within or between instances
       layout_(std::move(layout)),
       signature_(std::move(signature)),
       recipe_(std::move(recipe)) {}
@@ -57,6 +57,7 @@ Datatype::Datatype(const Datatype& like, Recipe recipe)
 std::optional<std::int64_t> Datatype::packed_size(std::int64_t count) const noexcept {
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, size(), &bytes)) return std::nullopt;
+  // Gaps let the offsets grow faster than the bytes, so the offsets of a non-contiguous type are checked, too.
   Bounds whole;
   if (!contiguous_ && !whole.add(bounds_, count, extent_, 0)) return std::nullopt;
   return bytes;

@@ -6,7 +6,7 @@
 namespace mpi_shim::datatype {
 namespace {
 
-constexpr std::uint32_t kInlineRuns = 16;  // a part with more runs becomes a group instead of copied runs
+constexpr std::uint32_t kInlineRuns = 16;  // add() makes a group of a part with more root runs, instead of copying them
 
 std::int64_t elements_of(Element element) { return info(element).element_class == ElementClass::pair ? 2 : 1; }
 
@@ -33,7 +33,7 @@ ElementCount Signature::elements_in(std::int64_t bytes) const noexcept {
   if (bytes_ == 0) return {0, bytes};
   ElementCount found{bytes / bytes_ * elements_, bytes % bytes_};
   std::uint32_t index = root_first_;
-  while (found.rest > 0) {  // ends, since the remaining runs have more than `rest` bytes
+  while (found.rest > 0) {  // invariant: the runs from `index` on have more than `rest` bytes
     const SignatureRun& run = runs_[index];
     if (found.rest >= run.count * run.bytes) {
       found.elements += run.count * run.elements;
@@ -49,7 +49,7 @@ ElementCount Signature::elements_in(std::int64_t bytes) const noexcept {
     }
     const ElementInfo& element = info(run.element);
     const std::int64_t value = info(element.first).size;
-    if (element.element_class == ElementClass::pair && found.rest >= value) {  // a pair without its index
+    if (element.element_class == ElementClass::pair && found.rest >= value) {  // the value of a pair, without its index
       ++found.elements;
       found.rest -= value;
     }
@@ -58,6 +58,9 @@ ElementCount Signature::elements_in(std::int64_t bytes) const noexcept {
   return found;
 }
 
+// out_.runs_ holds the runs that groups refer to.  sequence_ holds the root runs; finish() copies them to out_.runs_.
+
+/// Copies all runs of `part` to out_.runs_, at the first call for this part.  Returns the index of its first run there.
 std::uint32_t SignatureBuilder::import(const Signature& part) {
   if (const auto known = imported_.find(&part); known != imported_.end()) return known->second;
   const auto origin = static_cast<std::uint32_t>(out_.runs_.size());
@@ -110,12 +113,12 @@ void SignatureBuilder::add(const Signature& part, std::int64_t count) {
       run.first += origin;
       run.last += origin;
     }
-    run.count *= count;  // `count` is 1 unless the part has one run
+    run.count *= count;  // `count` is 1 unless the part has one root run: otherwise as_group
     append(run);
   }
 }
 
-// Stores the sequence in out_ and returns a group that repeats it once.
+/// Copies sequence_ to out_.runs_.  Returns a group of these runs with count 1.
 SignatureRun SignatureBuilder::nest() {
   SignatureRun group;
   group.count = 1;
@@ -150,7 +153,9 @@ Signature SignatureBuilder::finish() && {
   out_.elements_ = whole.elements;
   out_.external_ = whole.external;
   if (whole.bytes == 0) return std::move(out_);
-  // All stored runs are examined, also those that no group refers to: their elements occur in the signature, too.
+  // Examines all stored runs.  import() may have stored root runs that no group refers to, but their elements occur in
+  // the signature too.  A part added before repeat(0) would be an exception, but every caller adds only the same part
+  // after that.
   for (const SignatureRun& run : out_.runs_) {
     if (run.is_group()) continue;
     if (out_.uniform_.has_value() && *out_.uniform_ != run.element) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Callbacks of Fortran applications: operations, error handlers, attribute callbacks, generalized requests.
-// A C operation or error handler has no argument for user data.  So each different Fortran function gets a C function
-// of its own, which calls it.
+// A C operation or error handler has no argument for user data.  So each Fortran function of these two kinds gets its
+// own C entry function, which calls it.  An entry stays in use until the process ends.  Keyvals and generalized
+// requests have such an argument, extra_state, which holds the Fortran callbacks. LOGICAL and statuses are passed on
+// without conversion (convert.hpp).
 #include <array>
 #include <deque>
 #include <mutex>
@@ -12,10 +14,12 @@
 namespace mpi_shim::fortran {
 namespace {
 
-/// Limit for the different Fortran functions of one kind; far more than applications have.
+/// Limit for the different Fortran functions of one `Entries` type; far more than applications have.
 constexpr std::size_t kFunctions = 128;
 
 /// Maps each Fortran function of type `F` to a C function of type `C`: `Call<n>::call`, which calls `functions[n]`.
+/// `functions` is static, so each specialization has one object.  `Call<n>::call` reads functions[n] without the mutex:
+/// an element never changes after entry_of() has returned its entry.
 template <class F, class C, template <std::size_t> class Call>
 class Entries {
  public:
@@ -72,7 +76,8 @@ Operations operations;
 ErrorOf<MPI_Comm>::Handlers comm_handlers;
 ErrorOf<MPI_Win>::Handlers win_handlers;
 
-/// The callbacks of a keyval.  Value: MPI_Aint; MPI_Fint for the functions of MPI-1, whose values are default integers.
+/// The callbacks of a keyval and its extra_state.  `Value`: the type of attribute values and extra_state.  It is
+/// MPI_Aint, and MPI_Fint for MPI_Keyval_create of MPI-1.
 template <class Value>
 struct Key {
   using Copy = void(MPI_Fint* object, MPI_Fint* keyval, Value* extra_state, Value* in, Value* out, MPI_Fint* flag,
@@ -83,7 +88,8 @@ struct Key {
   Value extra_state;
 };
 
-/// Stores a copy of `state` until the process ends, since attributes may outlive their freed keyval.
+/// Stores a copy of `state` until the process ends: attributes may outlive their freed keyval and still need its
+/// callbacks.
 template <class State>
 State* keep(const State& state) {
   static std::mutex mutex;
@@ -114,12 +120,12 @@ int delete_attribute(Handle object, int keyval, void* value, void* extra_state) 
   return ierror;
 }
 
-/// The callbacks of a generalized request; free_request() deletes it.
+/// The callbacks of a generalized request.  mpi_grequest_start_() allocates it; free_request() deletes it.
 struct Generalized {
   void (*query)(MPI_Aint* extra_state, MPI_Fint* status, MPI_Fint* ierror);
   void (*free)(MPI_Aint* extra_state, MPI_Fint* ierror);
   void (*cancel)(MPI_Aint* extra_state, MPI_Fint* complete, MPI_Fint* ierror);
-  MPI_Aint* extra_state;  // the application's variable, which its callbacks may change
+  MPI_Aint* extra_state;  // the application's variable, not a copy: the callbacks may change it
 };
 
 int query_request(void* state, MPI_Status* status) {
@@ -173,8 +179,8 @@ OPAL_EXPORT void mpi_grequest_start_(decltype(Generalized::query) query, decltyp
   if (*ierror != MPI_SUCCESS) delete state;
 }
 
-/// Defines MPI_*_create_keyval and the predefined callbacks (MPI_*_dup_fn etc.), which are Fortran functions:
-/// applications pass them to MPI_*_create_keyval.
+/// Defines MPI_*_create_keyval and the predefined callbacks (MPI_*_DUP_FN etc.).  An application passes a predefined
+/// callback to MPI_*_create_keyval by its address, like one of its own, so each is a Fortran-callable function.
 #define OPAL_MPI_FORTRAN_KEYVAL(create, prefix, Create, type, Value)                                          \
   OPAL_EXPORT void mpi_##create##_(Key<Value>::Copy* copy, Key<Value>::Delete* remove, MPI_Fint* keyval,      \
                                    Value* extra_state, MPI_Fint* ierror) {                                    \

@@ -12,27 +12,29 @@
 namespace mpi_shim::rma {
 namespace {
 
-constexpr std::size_t kMostKey = 600;  // bytes of a registration's key: two transports with the longest handles
-constexpr std::uint64_t kLine = 64;    // cache line: memory of different ranks begins on separate lines
+constexpr std::size_t kMostKey = 600;  // bytes of a Region's key; two of the longest MemoryHandles fit
+constexpr std::uint64_t kLine = 64;    // bytes of a cache line, on which the memory of a rank begins
 
 }  // namespace
 
-/// The creation of one window; all processes execute the same steps.
+/// Creates one window.  All processes of the communicator run the same steps and meet in each exchange().
 class Creation {
  public:
   Creation(comm::Communicators& communicators, comm::Communicator& comm, const Wish& wish)
       : communicators_(communicators), comm_(comm), wish_(wish), ranks_(static_cast<std::size_t>(comm.size())) {}
 
+  /// After an error the window's destructor frees its memory and the communicator.
   int run(Window*& made);
 
  private:
+  // The records of exchange(), one per rank.
   struct Size {
     std::uint64_t size;
     std::int64_t disp_unit;
   };
   struct Shared {
-    HostMemory::Offer offer;
-    std::uint64_t attached;  // 0: no
+    HostMemory::Offer offer;  // set by the first rank of each host
+    std::uint64_t attached;   // 1: the rank has mapped the shared memory of its host
   };
   struct Published {
     std::uint64_t base;
@@ -40,10 +42,12 @@ class Creation {
     std::uint32_t key_size;
   };
 
+  /// Whether the rank runs on the host of this process.
   [[nodiscard]] bool is_here(std::size_t rank) const {
     return communicators_.job().client().is_local(
         static_cast<unsigned>(comm_.group()->process(static_cast<int>(rank))));
   }
+  /// Whether the library allocates the window memory.
   [[nodiscard]] bool has_memory_here() const {
     return wish_.flavor == Flavor::allocate || wish_.flavor == Flavor::shared;
   }
@@ -57,15 +61,16 @@ class Creation {
   const std::size_t ranks_;
   handle::Ref<Window> window_;
   std::vector<Size> sizes_;
-  std::vector<std::size_t> here_;       // ranks of this host that may share memory, in ascending order
-  std::vector<std::uint64_t> offsets_;  // of their window memory in the shared memory, in bytes
+  std::vector<std::size_t> here_;       // ranks of this host in ascending order; only this rank if mpi_rma_share is off
+  std::vector<std::uint64_t> offsets_;  // of the window memory of each rank of here_ in the shared memory, in bytes
   std::uint64_t claims_offset_ = 0;     // of the Claims in the shared memory, in bytes
   int error_ = MPI_SUCCESS;             // of this process; meet() exchanges the errors
 };
 
 int Creation::run(Window*& made) {
   auto window = handle::create<Window>(comm_.vci().windows(), communicators_, comm_, wish_.flavor);
-  if (!window) {  // in all processes or in none: the arena only reserves address space
+  if (!window) {
+    // The arena of this process has no memory left.  The error is not exchanged: the others wait in exchange() below.
     communicators_.free(comm_);
     return MPI_ERR_NO_MEM;
   }
@@ -81,15 +86,20 @@ int Creation::run(Window*& made) {
     return error;
   }
   window_->hints = wish_.hints;
+  // `auto` starts no helper for a window on one host: its ranks access most memory without progress of the target.
   const bool alone = ranks_ == 1 || (here_.size() == ranks_ && comm_.vci().windows().config().helper == "auto");
   if (!alone && !wish_.never_locked) comm_.vci().windows().want_helper();
   made = window_.detach();  // the application's reference
   return MPI_SUCCESS;
 }
 
-/// The first rank of each host creates memory for all ranks of the host: the locks, the tables of attached memory, and
-/// the memory of MPI_Win_allocate and _allocate_shared.  If one rank cannot attach, no rank of the host uses it, since
-/// a lock is useless unless all ranks take it.
+/// The first rank of each host creates memory that all ranks of the host share.  With n ranks on the host it contains:
+///   Control[n]        the locks
+///   AttachedTable[n]  MPI_Win_create_dynamic only
+///   Claim[n][n]       for each Control, one Claim per rank
+///   window memory     MPI_Win_allocate and _allocate_shared only, of each rank
+/// If one rank cannot attach, no rank of the host uses the memory, since a lock excludes only ranks that take it.
+/// Each rank then has a private Control, and MPI_Win_allocate_shared fails.
 int Creation::share_host_memory() {
   const auto self = static_cast<std::size_t>(comm_.rank());
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
@@ -137,7 +147,9 @@ int Creation::share_host_memory() {
   return MPI_ERR_RMA_SHARED;  // all ranks are on one host, so all return this error
 }
 
-/// Sets locks and mapped memory of the Targets on this host; allocates and registers the memory of this process.
+/// Sets the locks and the mapped memory of the Targets on this host, then allocates and registers the window memory of
+/// this process.  A failed allocation sets error_.  Without a registration, or with a key above kMostKey, peers that
+/// do not map the memory use access messages.
 void Creation::place_own_memory() {
   const HostMemory& shared = window_->host_memory_;
   Target& own = window_->own();
@@ -177,9 +189,10 @@ void Creation::place_own_memory() {
   own.base = reinterpret_cast<std::uint64_t>(base);
   own.size = wish_.size;
   own.disp_unit = wish_.disp_unit;
-  own.mapped = base;  // dynamic window: null and base 0, so that here() does not change addresses
+  own.mapped = base;  // dynamic window: null, and own.base is 0, so that Window::here() does not change addresses
   window_->size_attribute = static_cast<MPI_Aint>(wish_.size);
   window_->unit_attribute = static_cast<int>(wish_.disp_unit);
+  // Not needed if all ranks map the memory.
   const bool needed = !has_memory_here() || !shared || here_.size() != ranks_;
   if (error_ == MPI_SUCCESS && needed && wish_.size != 0 && ranks_ > 1) {
     auto region = window_->engine().context().register_memory(base, wish_.size, Rights::all);
@@ -191,7 +204,8 @@ void Creation::place_own_memory() {
   }
 }
 
-/// Exchanges addresses, keys and errors of all ranks.  Returns the greatest error class.
+/// Exchanges addresses, keys and errors of all ranks.  Returns the greatest of the error classes, so that all ranks
+/// return the same error.
 int Creation::meet() {
   std::vector<Published> published(ranks_);
   const ByteSpan own_key = window_->registration_ ? window_->registration_->key() : ByteSpan{};
@@ -224,7 +238,7 @@ int create(comm::Communicators& communicators, comm::Communicator& parent, const
   made = nullptr;
   const comm::Made own = comm::create(communicators, parent, parent.group());
   if (own.error != MPI_SUCCESS) return own.error;
-  own.comm->set_findable(false, comm::Communicator::kKind);  // the application has no handle of it
+  own.comm->set_findable(false, comm::Communicator::kKind);  // the application must not name it
   return Creation{communicators, *own.comm, wish}.run(made);
 }
 

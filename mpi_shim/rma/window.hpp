@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/window.hpp — an MPI window: memory of each rank that the others access, and the epochs of these
 // accesses (docs/design/rma.md).  Functions that return int return an MPI error class.
-// Owned by the application's handle, from MPI_Win_create etc. to MPI_Win_free.  Owns a communicator with the group of
-// the application's; its id is the number of the window in messages.
-// Threads: as the standard says of epochs; the functions take the Context's lock for shared state.  Functions of
-// service.cpp run inside progress, with that lock held.
+// Owned by the application's handle, from MPI_Win_create etc. to MPI_Win_free.  Owns a communicator with the same group
+// as the application's; the id of that communicator identifies the window in messages.
+// Threads: several threads may make accesses at the same time.  The application orders the calls that open and close
+// epochs.  Public functions take the Context's lock where they need it.  Functions of service.cpp run inside
+// progress, with that lock held.
 #pragma once
 #include <array>
 #include <atomic>
@@ -84,9 +85,9 @@ class Window final : public handle::Object {
   [[nodiscard]] Target& own() noexcept { return target(comm_.rank()); }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return comm_.engine(); }
 
-  // --- Accesses (access.cpp).  `request`: null, or the place for the request of an R form (MPI_Rput etc.), which needs
-  // a
-  //     passive epoch.  Errors: MPI_ERR_RMA_SYNC (no epoch), _RMA_RANGE, _TRUNCATE, _COUNT, _PROC_ABORTED, _NO_MEM.
+  // --- Accesses (access.cpp).  `request`: null, or where the request of an R form (MPI_Rput etc.) is stored.  An R
+  //     form needs a passive epoch.  Errors: MPI_ERR_RMA_SYNC (no epoch), _RMA_RANGE, _TRUNCATE, _COUNT, _PROC_ABORTED,
+  //     _NO_MEM; of updates also _OP, _OTHER (the transport's copy has failed).
 
   /// MPI_Put and MPI_Get.
   int move(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request);
@@ -123,10 +124,10 @@ class Window final : public handle::Object {
 
   // --- The end (window.cpp)
 
-  /// Whether no epoch is open that a call of this process has to end; a fence epoch does not count.
+  /// Whether no epoch is open.  A fence epoch does not count, since no further call has to end it.
   [[nodiscard]] bool is_idle() const noexcept { return !access_open_ && !exposure_open_ && locks_ == 0 && !locks_all_; }
-  /// Collective: waits until no process accesses the window, and ends the service for peers.  After it, also if it
-  /// returns an error, the caller drops the application's handle.
+  /// Collective: waits until no process accesses the window; later messages of peers for it are dropped.  The caller
+  /// then drops the application's handle, also after an error.
   int close();
 
   comm::ErrhandlerSlot errhandler;
@@ -145,24 +146,25 @@ class Window final : public handle::Object {
   friend class Transfer;
   friend class MessageAccess;
 
-  /// Memory attached to a dynamic window; registered if a table is shared.
+  /// Memory attached to a dynamic window.  It is registered if ranks of this host can read attached_table_ and so can
+  /// access it by the transport.
   struct Attached {
     AttachedRegion region;
     am::Region registration;
   };
-  /// The path of one access.
+  /// The path of one access.  In a dynamic window accesses to the same target may use different paths.
   struct Way {
     Target::Path path;
     const MemoryHandle* handle = nullptr;   // for the transport's put and get; null if there is none
-    std::optional<MemoryHandle> of_region;  // storage of `handle` in a dynamic window
+    std::optional<MemoryHandle> of_region;  // dynamic window: `handle` points to it
   };
-  /// A rank without access to the shared lock that waits for the passive-target lock of this process.
+  /// A rank that cannot map the access lock of this process: it has sent a LockRequest and waits for the answer.
   struct Waiting {
     int rank;
     bool exclusive;
     bool announced = false;  // begin_waiting() was called for it: new readers are kept out
   };
-  /// An access message that waits for the update lock, or behind another one that does.
+  /// An access message that waits for the update lock, or for earlier deferred messages, since their order is kept.
   struct Deferred {
     am::Endpoint* from;
     wire::AccessHeader header;
@@ -190,6 +192,7 @@ class Window final : public handle::Object {
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
                   MutableBytes dense, bool store);
 
+  // window.cpp
   void publish_attached();
 
   // synchronisation.cpp
@@ -208,7 +211,7 @@ class Window final : public handle::Object {
   int poll_until(Target& target, Condition condition) noexcept;
   [[nodiscard]] bool has_failed(int rank) noexcept;
   [[nodiscard]] bool is_access_lock_lost(const Target& target) noexcept;
-  /// The claim of this process on the target's passive-target lock.
+  /// The claim of this process on the target's access lock.
   [[nodiscard]] Claim& own_claim(const Target& target) const noexcept { return target.claims[place_]; }
 
   // service.cpp: messages of peers
@@ -237,10 +240,10 @@ class Window final : public handle::Object {
   std::unique_ptr<Target[]> targets_;
 
   // The memory of this process and its locks
-  HostMemory host_memory_;
-  std::unique_ptr<Control> private_control_;  // if no memory is shared
+  HostMemory host_memory_;                    // of all ranks of this host: Controls, Claims, tables, window memory
+  std::unique_ptr<Control> private_control_;  // of this process, if no memory is shared
   Claim private_claim_{0};                    // on private_control_->access
-  std::vector<int> here_;                     // ranks that share the Control: all of this host, or only this process
+  std::vector<int> here_;                     // ranks that share host_memory_: all of this host, or only this process
   std::size_t place_ = 0;                     // index of this process in here_
   std::byte* allocated_ = nullptr;            // window memory from the process's pool; the destructor frees it
   std::optional<am::Region> registration_;    // of the window memory, if peers need one
@@ -248,12 +251,12 @@ class Window final : public handle::Object {
   AttachedTable* attached_table_ = nullptr;   // publishes attached_ to the ranks of this host; null if not shared
 
   // Epochs of this process
-  std::atomic<bool> fence_open_{false};    // between two fences
-  std::atomic<bool> fence_used_{false};    // an access since the last fence used its epoch
+  std::atomic<bool> fence_open_{false};    // from a fence to the next fence, or to another epoch if no access uses it
+  std::atomic<bool> fence_used_{false};    // an access since the last fence has used the fence epoch
   std::atomic<bool> access_open_{false};   // between MPI_Win_start and MPI_Win_complete
-  std::atomic<int> locks_{0};              // ranks locked by MPI_Win_lock
-  std::atomic<std::uint32_t> flushes_{0};  // calls of flush(); two threads may lose one, which is harmless
-  bool exposure_open_ = false;             // between MPI_Win_post and MPI_Win_wait
+  std::atomic<int> locks_{0};              // number of ranks locked by MPI_Win_lock
+  std::atomic<std::uint32_t> flushes_{0};  // calls of flush(), of which every 16th polls; a lost count is harmless
+  bool exposure_open_ = false;             // between MPI_Win_post and MPI_Win_wait or a successful MPI_Win_test
   bool locks_all_ = false;                 // between MPI_Win_lock_all and MPI_Win_unlock_all
   std::mutex first_access_;                // held by lock_at_first_access() while it locks a target
   std::vector<int> start_group_;           // ranks of MPI_Win_start
@@ -262,11 +265,11 @@ class Window final : public handle::Object {
   // Service
   struct Retry : p2p::Stalled {
     Window* window = nullptr;
-    bool stalled = false;  // in the engine's list; the engine will call resume()
+    bool stalled = false;  // only for grant_again_: it is in the engine's list, and the engine will call resume()
   };
   Retry grant_again_;               // calls grant_waiting()
   std::deque<Waiting> waiting_;     // in the order of the requests
-  int granted_ = 0;                 // ranks on whose behalf this process holds its own passive-target lock
+  int granted_ = 0;                 // number of ranks for which this process holds its own access lock
   Retry serve_again_;               // calls serve_deferred()
   std::deque<Deferred> deferred_;   // in the order of arrival
   std::vector<std::byte> fetched_;  // the data of the next answer; keeps its capacity

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/allocator/guarded.hpp — an Allocator for debugging, on top of another one (variable mpool_guard).  It puts red
 // zones around each block and fills new and freed blocks with fixed bytes.  It logs an error for:
-//   a write before or after a block   detected when the block is freed
+//   a write before or after a block   detected when the block is freed, or in the destructor
 //   a write into a freed block        detected when the block leaves the quarantine, at the latest in the destructor
-//   blocks that were not freed        counted in the destructor; the first ten by address, size and allocation number
-// Freed blocks stay in quarantine, up to kQuarantine bytes, before the parent gets them back.  Unlike other allocators
-// it writes into its blocks.  Owns: the memory that it allocated from its parent.  Threads: safe from any thread.
+//   blocks that were not freed        counted in the destructor; at most ten are listed
+// Freed blocks stay in quarantine, up to kQuarantine bytes, before the parent gets them back.  The oldest leaves first;
+// a block above kQuarantine leaves at once, and empties the quarantine.  Unlike other allocators it writes into its
+// blocks.  Owns: the memory that it allocated from its parent.  Threads: safe from any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,17 +32,18 @@ class OPAL_EXPORT Guarded final : public Allocator {
 
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment = kDefaultAlignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override;
-  /// `used`: the requested bytes of live blocks.  `managed`: these with red zones, and the quarantine.
+  /// `used`: the requested bytes of live blocks.  `managed`: the bytes of live blocks and of blocks in quarantine, red
+  /// zones included.
   [[nodiscard]] Usage usage() const noexcept override;
   /// Checks the blocks in quarantine, returns them to the parent, and trims the parent.
   std::size_t trim() noexcept override;
 
  private:
   struct Block {
-    std::byte* base = nullptr;  // begin of the parent's block
+    std::byte* base = nullptr;  // start of the parent's block
     std::size_t total = 0;      // bytes of the parent's block
-    std::size_t size = 0;       // bytes that the program requested
-    std::uint64_t number = 0;   // this was the number-th allocation of this allocator
+    std::size_t size = 0;       // bytes that the caller requested; 1 for 0
+    std::uint64_t number = 0;   // of the allocation, counted from 1
   };
   using Blocks = std::map<std::byte*, Block>;
 

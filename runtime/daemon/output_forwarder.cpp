@@ -10,7 +10,7 @@
 namespace runtime::daemon {
 namespace {
 
-constexpr std::size_t kReadSize = 1U << 16;
+constexpr std::size_t kReadSize = 1U << 16;  // most bytes of one read()
 
 }  // namespace
 
@@ -20,13 +20,14 @@ Result<Fd> OutputForwarder::open(unsigned rank, stdio::Channel channel) {
   Fd writer{ends[1]};
   streams_.push_back({rank, channel, Fd{ends[0]}, {}});
   Stream& stream = streams_.back();
-  ::fcntl(stream.fd.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(stream.fd.get(), F_SETFL, O_NONBLOCK);  // not the writing end: the rank blocks when the pipe is full
   stream.watch = loop_.on_readable(stream.fd.get(), [this, &stream] { read_some(stream); });
   if (paused_) stream.watch.pause();
   return writer;
 }
 
-/// Returns false when nothing can be read now, or at the end of the stream, which is then removed.
+/// Forwards the result of one read().  At the end of the stream, or after a read error, it forwards an empty text and
+/// destroys `stream` with its Watch.  Returns false in that case, and when the pipe is empty now.
 bool OutputForwarder::read_some(Stream& stream) {
   std::string text(kReadSize, '\0');
   ssize_t size = -1;
@@ -50,7 +51,7 @@ bool OutputForwarder::read_some(Stream& stream) {
 }
 
 void OutputForwarder::credit(std::uint64_t bytes) {
-  under_way_ -= std::min(bytes, under_way_);
+  under_way_ -= std::min(bytes, under_way_);  // too large a Credit must not wrap the counter
   if (!paused_ || under_way_ >= kWindow / 2) return;
   paused_ = false;
   for (Stream& stream : streams_) stream.watch.resume();
@@ -58,7 +59,7 @@ void OutputForwarder::credit(std::uint64_t bytes) {
 
 void OutputForwarder::drain() {
   for (auto next = streams_.begin(); next != streams_.end();) {
-    Stream& stream = *next++;  // read_some() removes the stream at its end
+    Stream& stream = *next++;  // advanced first: read_some() may destroy the stream
     while (read_some(stream)) continue;
   }
 }

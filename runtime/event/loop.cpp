@@ -12,7 +12,7 @@
 namespace runtime::event {
 namespace {
 
-/// Most rounds of posted work in a row before descriptors and timers are polled.
+/// Limit of run_posted() calls in a row: callbacks that post more work must not starve descriptors and timers.
 constexpr int kMostPostedRounds = 8;
 
 struct FreeBase {
@@ -46,8 +46,8 @@ void Watch::resume() noexcept {
 struct Loop::State {
   std::unique_ptr<event_base, FreeBase> base;
   Fd wakeup;
-  Watch wakeup_watch;  // destroyed before `wakeup` and `base`
-  bool stopped = false;
+  Watch wakeup_watch;    // destroyed before `wakeup` and `base`
+  bool stopped = false;  // only the thread in run() uses it
   std::mutex mutex;
   std::thread::id runner;        // the thread in run(), or none; guarded by mutex
   std::vector<Callback> posted;  // guarded by mutex
@@ -104,7 +104,8 @@ void Loop::post(Callback work) {
   eventfd_write(state_->wakeup.get(), 1);
 }
 
-/// Runs the work posted before this call.  Returns whether more was posted meanwhile.
+/// Runs all work that was posted before this call, even if one of the callbacks calls stop().  Returns whether more was
+/// posted meanwhile.
 bool Loop::run_posted() {
   std::vector<Callback> work;
   {

@@ -27,11 +27,11 @@
 namespace runtime::pmix {
 namespace {
 
-constexpr int kNoDescriptorsPauseMs = 10;  // until the listener polls again
-constexpr int kTakenAtATime = 64;          // before those that wait are polled again
-constexpr std::size_t kSizeOffset = 8;     // of the message's size in libpmix's header
+constexpr int kNoDescriptorsPauseMs = 10;  // limits the rate of retries when no descriptor can be freed
+constexpr int kTakenAtATime = 64;          // connections accepted before the waiting ones are examined again
+constexpr std::size_t kSizeOffset = 8;     // byte offset of the message size in libpmix's header
 
-/// Both ends of a connection as one of them sees it.
+/// The local and the remote address of a connected socket.
 struct Ends {
   sockaddr_storage own{};
   sockaddr_storage other{};
@@ -58,7 +58,8 @@ void put(const sockaddr_storage& address, std::uint32_t* ip, std::uint16_t& port
   }
 }
 
-/// Asks the kernel's socket diagnosis for the socket with that own and other end.
+/// Asks the kernel (sock_diag) for the TCP socket with the local address `own` and the remote address `other`.
+/// Empty: this network namespace has no such socket, or the kernel does not answer.
 std::optional<inet_diag_msg> find_socket(const sockaddr_storage& own, const sockaddr_storage& other) {
   const Fd netlink{::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
   if (!netlink) return {};
@@ -88,7 +89,8 @@ std::optional<inet_diag_msg> find_socket(const sockaddr_storage& own, const sock
   return found;
 }
 
-/// "0100007F:1F90" in /proc/net/tcp: the address in the host's byte order, 32 bits at a time, and the port.
+/// The address as /proc/net/tcp writes it, "0100007F:1F90" for 127.0.0.1:8080: each 32 bits of the IP address as a
+/// number in host byte order, then the port.
 std::string proc_name(const sockaddr_storage& address) {
   std::uint32_t ip[4] = {};
   std::uint16_t port = 0;
@@ -98,11 +100,12 @@ std::string proc_name(const sockaddr_storage& address) {
   return text + fmt::format(":{:04X}", ntohs(port));
 }
 
-/// The same from /proc/net/tcp, where the kernel has no socket diagnosis: slow with many sockets.
+/// As ownership_of(), but from /proc/net/tcp, for a kernel without sock_diag.  Slow: it reads the list of all sockets.
 Ownership ownership_by_proc(const Ends& ends) {
   std::ifstream file{ends.own.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6"};
   std::string line;
   if (!std::getline(file, line)) return Ownership::unknown;
+  // The peer's socket has the same two addresses the other way round.
   const std::string local = proc_name(ends.other);
   const std::string remote = proc_name(ends.own);
   while (std::getline(file, line)) {
@@ -126,20 +129,23 @@ Ownership ownership_by_proc(const Ends& ends) {
 
 Ownership ownership_of(int fd) {
   Ends ends;
-  if (!ends_of(fd, ends)) return Ownership::foreign;  // its other end is closed
+  if (!ends_of(fd, ends)) return Ownership::foreign;  // the peer has reset the connection
   if (!is_tcp(ends.own)) return Ownership::unknown;
-  // A closed socket has neither an inode nor an owner.
+  // The kernel keeps a socket for a while after its process has closed it; its inode is then 0.
   if (const auto theirs = find_socket(ends.other, ends.own)) {
     return theirs->idiag_inode != 0 && theirs->idiag_uid == ::geteuid() ? Ownership::ours : Ownership::foreign;
   }
+  // The peer's socket does not exist here, or sock_diag does not work: a query for the own socket shows which.
   return find_socket(ends.own, ends.other) ? Ownership::foreign : ownership_by_proc(ends);
 }
 
 Admission::Admission(std::function<Ownership(int fd)> ownership, std::chrono::milliseconds timeout)
     : ownership_(std::move(ownership)), timeout_(timeout), reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
 
-/// Tests whether the first message has arrived.  Also sets SO_RCVLOWAT to the bytes needed, so that poll(2) does not
-/// return for each byte.
+/// Tests whether the first message has arrived completely.  `over`: the connection must be closed, since the peer has
+/// ended it or announces too long a message.
+/// Sets SO_RCVLOWAT to the number of bytes needed, so that poll(2) does not return for each byte.  Sets it to 1, the
+/// default, when the message is complete.
 Admission::Progress Admission::look_at(int fd) noexcept {
   std::byte header[kHeader];
   const ssize_t size = ::recv(fd, header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
@@ -163,7 +169,7 @@ Admission::Progress Admission::look_at(int fd) noexcept {
 
 std::optional<Fd> Admission::accept_one(int listener) {
   while (true) {
-    // Without descriptors accept(2) fails so even if no connection is pending.
+    // accept(2) reports EMFILE even if no connection is pending; a descriptor would then be freed below for nothing.
     pollfd pending{listener, POLLIN, 0};
     if (::poll(&pending, 1, 0) == 0) {
       errno = EAGAIN;
@@ -173,6 +179,7 @@ std::optional<Fd> Admission::accept_one(int listener) {
     if (fd >= 0) return Fd{fd};
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno != EMFILE && errno != ENFILE) return {};
+    // Free one descriptor and try again.  take() opens the reserve again as soon as a descriptor is free.
     if (reserve_) {
       reserve_.reset();
     } else if (!waiting_.empty()) {

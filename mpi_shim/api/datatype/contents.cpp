@@ -16,16 +16,17 @@ struct Contents {
 
   explicit Contents(const datatype::Recipe& recipe) : integers(recipe.integers), addresses(recipe.addresses) {
     if (!recipe.large_counts) return;
-    // Counts, lengths and displacements become large counts.  Arguments that are int also in the _c form stay integers.
+    // A _c constructor made the recipe: its MPI_Count arguments are the large counts, its int arguments stay integers.
+    // It has no addresses.
     std::vector<std::int64_t> all = std::move(integers);
     integers.clear();
     switch (recipe.combiner) {
-      case datatype::Combiner::subarray: {  // n | sizes, subsizes, starts | order
+      case datatype::Combiner::subarray: {  // ndims | sizes, subsizes, starts | order
         integers = {all.front(), all.back()};
         large_counts.assign(all.begin() + 1, all.end() - 1);
         break;
       }
-      case datatype::Combiner::darray: {  // size, rank, n | sizes | the rest
+      case datatype::Combiner::darray: {  // size, rank, ndims | gsizes | distribs, dargs, psizes, order
         const auto sizes = all.begin() + 3;
         integers.assign(all.begin(), sizes);
         large_counts.assign(sizes, sizes + all[2]);
@@ -40,6 +41,7 @@ struct Contents {
   }
 };
 
+/// Both forms of MPI_Type_get_envelope.  The form without _c: Count is int, and `large_counts` is null.
 template <class Count>
 int envelope(Call& call, MPI_Datatype datatype, Count* integers, Count* addresses, Count* large_counts, Count* types,
              int* combiner) {
@@ -62,8 +64,9 @@ int envelope(Call& call, MPI_Datatype datatype, Count* integers, Count* addresse
   return MPI_SUCCESS;
 }
 
-/// A handle for a part of a datatype.  A derived part is copied, since the application may have freed its handle; the
-/// application frees the new one.  Other parts keep their handle.
+/// Returns a handle for `part`, an argument of the constructor.  A derived datatype is copied, since the application
+/// may have freed its handle; the application frees the new handle.  A predefined datatype, and one of
+/// MPI_Type_create_f90_*, keeps its handle.
 MPI_Datatype handle_of(Call& call, datatype::Datatype& part) {
   if (part.predefined_handle() != 0) return handle::to_handle<MPI_Datatype>(part);
   auto made = handle::create<datatype::Datatype>(part.bounds(), part.layout(), part.signature(), part.recipe());
@@ -72,6 +75,8 @@ MPI_Datatype handle_of(Call& call, datatype::Datatype& part) {
   return handle::to_handle<MPI_Datatype>(*made->detach());  // the application's reference
 }
 
+/// Both forms of MPI_Type_get_contents.  The form without _c has no room for large counts: a datatype that has some is
+/// an error.
 template <class Count>
 int contents(Call& call, MPI_Datatype datatype, Count max_integers, Count max_addresses, Count max_large_counts,
              Count max_types, int* integers, MPI_Aint* addresses, MPI_Count* large_counts, MPI_Datatype* types) {

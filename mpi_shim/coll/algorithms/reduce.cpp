@@ -8,8 +8,8 @@
 namespace mpi_shim::coll {
 namespace {
 
-/// From this message size in bytes on, a process receives the results of its children one after the other, to limit its
-/// scratch memory.  For smaller messages it posts all receives at once, with one scratch buffer each.
+/// Bytes.  For messages of at least this size a process receives the partial results of its children one after the
+/// other, to limit its scratch memory.  For smaller messages it posts all receives at once, with a scratch buffer each.
 constexpr std::uint64_t kOneByOneFrom = 256 << 10;
 
 void copy_unless_same(Schedule& schedule, const Buffer& from, const Buffer& to) {
@@ -28,7 +28,8 @@ void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const
   if (tree.children().empty()) {
     if (is_root) copy_unless_same(schedule, in, out);
   } else {
-    // Children in ascending order of position, so that the results are combined in the order of ranks.
+    // children() is in descending order of position; the loops below go upwards.  If the operation does not commute,
+    // the tree's root is rank 0, so a position is a rank and the results are combined in the order of ranks.
     const auto& children = tree.children();
     const bool one_by_one = in.bytes() >= kOneByOneFrom;
     if (commutes) {
@@ -42,7 +43,8 @@ void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const
       partial = theirs;
     };
     for (auto child = children.rbegin(); child != children.rend(); ++child) {
-      // If the operation does not commute, `partial` is in the buffer of the latest child; the next needs another one.
+      // One by one, a commuting operation needs one buffer.  Without commutativity `partial` stays in the buffer of the
+      // previous child, so the children use two buffers in turn.
       const std::size_t rooms = !one_by_one ? children.size() : commutes ? 1 : 2;
       const std::size_t room = static_cast<std::size_t>(child - children.rbegin()) % rooms;
       if (room == arrived.size()) arrived.push_back(schedule.scratch_like(in));
@@ -69,7 +71,10 @@ void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const
 void build_scan(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op, bool exclusive) {
   const int rank = schedule.rank();
   const int size = schedule.size();
-  // `partial` is the reduction over the block of ranks exchanged so far, `out` that over the ranks up to this one.
+  // Before the step `bit`, the ranks form blocks of `bit` neighbours.  `partial` is the reduction over this rank's
+  // block, `out` the reduction over the ranks of the block up to this one (exclusive: below this one).
+  // If `size` is no power of two, `partial` may lack ranks of the last block.  Only lower ranks receive such a
+  // `partial`, and they do not use it for `out`.
   Buffer partial = schedule.scratch_like(in);
   schedule.copy(in, partial);
   if (!exclusive) copy_unless_same(schedule, in, out);
@@ -128,6 +133,7 @@ void build_reduce_scatter(Schedule& schedule, const Buffer& in, const Buffer& ou
     return;
   }
 
+  // The operation does not commute: receive this part from all ranks first, then reduce in the order of ranks.
   std::vector<Buffer> parts;
   for (int other = 0; other < size; ++other) {
     parts.push_back(schedule.scratch_like(own));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/output_queue.hpp — the data of a connection that the kernel has not taken yet, in order: bytes copied
-// into a ring, and references to the caller's payload (prepare_src()) or to the buffer of a fragment.
-// The Endpoint owns the queue and the ring's memory.  Bounded in bytes and in pieces; allocates nothing, except in
-// detach().  Threads: as the module.
+// opal/btl/tcp/output_queue.hpp — the data of a connection that the kernel has not taken yet, in order.  It consists of
+// pieces.  A piece is a run of bytes copied into the ring, or a reference to the caller's payload (prepare_src()) or to
+// the buffer of a fragment.
+// The Endpoint owns the queue and the ring's memory.  At most kMaxPieces pieces, and copied bytes up to the size of the
+// ring; the number of referenced bytes is not limited.  Only detach() allocates.
+// Threads: one caller at a time, as btl::Module.
 #pragma once
 #include <sys/uio.h>
 
@@ -21,12 +23,12 @@ namespace opal::btl::tcp {
 class OPAL_EXPORT OutputQueue {
  public:
   static constexpr std::size_t kMaxPieces = 64;
-  static constexpr std::size_t kReserve = 64;  ///< bytes of the ring, and one piece, that fits() keeps free
+  static constexpr std::size_t kReserve = 64;  ///< bytes of the ring that fits() keeps free, with one piece
 
-  /// What the owner of the queue must do when a referenced piece has been sent or dropped.
+  /// What the Endpoint finishes and gives back when a reference has been sent, dropped or detached.
   struct Referenced {
-    Completion* completion = nullptr;  ///< to finish: of a prepare_src() fragment; or null
-    void* slot = nullptr;              ///< to give back to the module: a fragment's buffer; or null
+    Completion* completion = nullptr;  ///< of a prepare_src() fragment, to finish; or null
+    void* slot = nullptr;              ///< a fragment's buffer, to give back to the module; or null
   };
 
   OutputQueue() noexcept = default;
@@ -35,21 +37,25 @@ class OPAL_EXPORT OutputQueue {
   [[nodiscard]] bool empty() const noexcept { return pieces_used_ == 0; }
   /// Bytes in the queue, referenced ones included.
   [[nodiscard]] std::size_t backlog() const noexcept { return backlog_; }
-  /// True when `copied` bytes in the ring and up to `pieces` pieces can be added.  kReserve stays free for a goodbye.
+  /// True when `copied` bytes and `pieces` pieces can be added and the reserve stays free.  Only a goodbye may use the
+  /// reserve.
   [[nodiscard]] bool fits(std::size_t copied, std::size_t pieces = 1) const noexcept {
     return copied + kReserve <= ring_.size() - in_ring_ && pieces_used_ + pieces < kMaxPieces;
   }
 
-  /// Adds a copy of `bytes` at the end.  Requires: fits(), or room in the reserve.
+  /// Adds a copy of `bytes` at the end: extends the last piece if that is copied, else adds one.
+  /// Requires: fits(), or for a goodbye at most kReserve bytes.
   void append(ByteSpan bytes) noexcept;
-  /// Adds a reference to `bytes` at the end; they must stay valid until consume(), clear() or detach() passes `what`
-  /// back.  Requires: not empty; fits() for one piece.
+  /// Adds a reference to `bytes` at the end.  They must stay valid until consume(), clear() or detach() passes `what`
+  /// back.  Requires: `bytes` is not empty; fits(0).
   void append_reference(ByteSpan bytes, const Referenced& what) noexcept;
 
-  /// Describes the first bytes of the queue in at most `most` iovecs.  Returns the number of iovecs.
+  /// Describes bytes from the front of the queue in at most `most` iovecs.  Returns the number of iovecs.  A copied
+  /// piece needs two iovecs if it wraps around the end of the ring.
   [[nodiscard]] std::size_t gather(iovec* vectors, std::size_t most) const noexcept;
 
-  /// Removes `size` bytes at the front; calls `finished(const Referenced&)` for each reference that has ended.
+  /// Removes `size` <= backlog() bytes at the front.  Calls `finished(const Referenced&)` for each reference whose last
+  /// byte is removed, in order.  `finished` runs completions, which may post: it may append to the queue.
   template <class Finished>
   void consume(std::size_t size, Finished&& finished) noexcept {
     backlog_ -= size;
@@ -74,9 +80,9 @@ class OPAL_EXPORT OutputQueue {
     consume(backlog_, finished);
   }
 
-  /// Copies all referenced bytes into `storage`, refers to the copies, and calls `finished` for each reference.
-  /// `storage` must stay unchanged until the queue is empty.  When a copy ends, consume() and clear() pass an empty
-  /// Referenced.
+  /// Copies all referenced bytes into `storage`, refers to the copies from then on, and calls `finished` for each
+  /// reference.  `storage` must stay unchanged until the queue is empty, so a second call needs another `storage`.  For
+  /// each copy, consume() and clear() later call `finished` with an empty Referenced.
   template <class Finished>
   void detach(std::vector<std::byte>& storage, Finished&& finished) {
     std::size_t total = 0;
@@ -95,18 +101,19 @@ class OPAL_EXPORT OutputQueue {
 
  private:
   struct Piece {
-    const std::byte* memory;  // null: in the ring
+    const std::byte* memory;  // null: the piece is in the ring
     std::size_t size;
     Referenced what;
   };
   [[nodiscard]] Piece& piece(std::size_t index) noexcept { return pieces_[(first_piece_ + index) % kMaxPieces]; }
   [[nodiscard]] Piece& add_piece() noexcept { return pieces_[(first_piece_ + pieces_used_++) % kMaxPieces]; }
+  /// Removes `size` bytes at the front of the first piece.
   void take(Piece& piece, std::size_t size) noexcept;
 
   MutableBytes ring_;
   std::size_t read_ = 0;     // index in the ring of the first copied byte
-  std::size_t write_ = 0;    // index in the ring behind the last copied byte
-  std::size_t in_ring_ = 0;  // copied bytes
+  std::size_t write_ = 0;    // index in the ring after the last copied byte
+  std::size_t in_ring_ = 0;  // bytes in the ring
   std::size_t backlog_ = 0;
   std::array<Piece, kMaxPieces> pieces_{};
   std::size_t first_piece_ = 0;

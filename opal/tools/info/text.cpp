@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report as text: aligned columns, one line per transport and per variable.
+// The report as text.  A transport or a variable is one line; the columns are aligned.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// Rows with every column but the last padded to its widest cell.
+/// One line per row.  Pads every column but the last to its widest cell, and removes trailing spaces.
 std::string aligned(const std::vector<Row>& rows, std::string_view indent) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
@@ -31,7 +31,8 @@ std::string aligned(const std::vector<Row>& rows, std::string_view indent) {
   return text;
 }
 
-/// "default", "environment OPAL_LOG" ...: the source of the value.
+/// The source of the strongest setting: "default", "environment OPAL_LOG".  "REFUSED": the setting is bad, so the value
+/// in force is the default.
 std::string source_of(const config::Listing& variable) {
   std::string text = name(variable.source);
   if (!variable.origin.empty()) text += ' ' + variable.origin;

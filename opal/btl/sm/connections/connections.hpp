@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/connections/connections.hpp — the endpoints of a module, from connect or accept to disconnect.
-// It turns the connection manager's events into endpoints, delivers what a peer sent before its connection ended,
-// reports each new peer and each failure once to the host's Observer, and reuses FIFO indices.
-// Invariants: an index in FIFO messages names an endpoint from add() until disconnect(), or until both sides have
-// closed the connection.  For a message that comes before add() the receiver calls take_new_peers(); it drops a later
-// one.  An index is used again only when both sides have closed and the FIFO can hold no message with it.
+// It handles the events of the connection manager, makes endpoints, receives what a peer sent before it ended its
+// connection, and reports each accepted peer and each failure once to the Observer of the module's opener.
+// Invariants: MessageLink::index, which each FIFO item contains, names an endpoint from add() until disconnect() or
+// until finish() frees the index.  If an item comes before add(), the receiver calls take_new_peers(); it drops an item
+// that comes after disconnect().  finish() frees an index only when both sides have closed the connection and the FIFO
+// can hold no item with it.
 // Owns the endpoints and the connection manager.  Threads: as the module.
 #pragma once
 #include <memory>
@@ -20,14 +21,14 @@
 
 namespace opal::btl::sm {
 
-/// What the connections need of the module.
+/// The functions of the module that Connections calls.
 class ConnectionUser {
  public:
-  /// A new endpoint, before its first message.
+  /// Called for each new endpoint, before its first message is received.
   virtual void on_new(Endpoint& endpoint) noexcept = 0;
   /// The FIFO has no more messages of this peer: receive what is in its fast box.
   virtual void drain(Endpoint& endpoint) noexcept = 0;
-  /// Ends every operation with the endpoint.
+  /// Completes every operation with the endpoint with the error `why`.
   virtual void end_operations(Endpoint& endpoint, const Error& why) noexcept = 0;
   /// The peer has replied to ConnectionManager::expect_file() with a file descriptor or a refusal.
   virtual void on_file(btl::Endpoint& from, ReceivedFile file) noexcept = 0;
@@ -43,12 +44,13 @@ class Connections final : public MessagePeers {
       : module_(module), config_(config), user_(user), deferred_work_(deferred_work) {}
 
   /// Opens the socket at which peers connect and starts the connection manager, once and before all else.  `fifo` is
-  /// our FIFO; `doorbell` is written at each event.  All three outlive *this.  Errors: os.
+  /// the FIFO of this module; the connection manager writes to the eventfd `doorbell` at each event.  All three outlive
+  /// *this.  Errors: os.
   Result<void> start(const LocalSide& local, int doorbell, const FifoConsumer& fifo);
 
   [[nodiscard]] const Address& address() const noexcept { return address_; }
   [[nodiscard]] ConnectionManager& manager() const noexcept { return *manager_; }
-  /// Those that are not disconnected, failed ones included.
+  /// All endpoints until disconnect(), failed ones included.
   [[nodiscard]] const std::vector<std::unique_ptr<Endpoint>>& endpoints() const noexcept { return endpoints_; }
   /// True in a forked child, if start() has succeeded.
   [[nodiscard]] bool inherited() const noexcept { return manager_ != nullptr && manager_->inherited(); }
@@ -61,15 +63,17 @@ class Connections final : public MessagePeers {
   [[nodiscard]] bool has_events() const noexcept { return manager_->has_events(); }
   /// Handles the events of the connection manager.  Returns their number.
   std::size_t take_events() noexcept;
-  /// Reports peers whose last messages were received and endpoints that have failed, then accepted peers whose earlier
-  /// connection is reported; frees indices.  Called by progress while no message is being handled.  Returns the number
-  /// of reports.
+  /// 1. Calls Observer::on_failed for endpoints that have failed, and for endpoints whose peer has ended the connection
+  ///    and whose last messages are received.
+  /// 2. Calls Observer::on_accepted for deferred accepts whose earlier connection is reported as failed.
+  /// 3. Frees indices.
+  /// Called by progress while no message is being handled.  Returns the number of reports.
   std::size_t finish() noexcept;
-  /// True while finish() has something to do.
+  /// True while finish() must be called again: something is left to report or to free.
   [[nodiscard]] bool has_unfinished() const noexcept {
     return has_ended() || !deferred_accepts_.empty() || !retired_.empty();
   }
-  /// True while a peer's end has still to be reported.
+  /// True while the end of a connection has still to be reported.
   [[nodiscard]] bool has_ended() const noexcept { return !draining_.empty() || !failed_.empty(); }
 
   /// Marks the endpoint dead; finish() reports it.  The caller holds the send lock.
@@ -91,7 +95,7 @@ class Connections final : public MessagePeers {
 
   struct RetiredIndex {
     std::uint32_t index;
-    std::uint64_t until;  // free once the FIFO's head is here
+    std::uint64_t until;  // FIFO position; the index is free when the head is there, or the FIFO is empty
   };
 
   btl::Module& module_;
@@ -103,11 +107,11 @@ class Connections final : public MessagePeers {
 
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::unordered_map<PeerId, Endpoint*> by_peer_;  // without failed and disconnected peers
-  std::vector<Endpoint*> draining_;                // their peers have closed their ends
-  std::vector<Endpoint*> failed_;                  // not reported yet
-  std::vector<Endpoint*> deferred_accepts_;        // oldest first; not reported before the peer's earlier connection
-  std::vector<RetiredIndex> retired_;              // of closed connections; messages in the FIFO may still have them
-  std::unique_ptr<ConnectionManager> manager_;     // last: its thread has ended before the endpoints go
+  std::vector<Endpoint*> draining_;                // the peer has ended; its last messages are to be received
+  std::vector<Endpoint*> failed_;                  // on_failed is still to be called
+  std::vector<Endpoint*> deferred_accepts_;        // oldest first; on_accepted waits for on_failed of an earlier one
+  std::vector<RetiredIndex> retired_;              // both sides have closed; the FIFO may hold items with them
+  std::unique_ptr<ConnectionManager> manager_;     // last: its thread ends before the endpoints are freed
 };
 
 }  // namespace opal::btl::sm

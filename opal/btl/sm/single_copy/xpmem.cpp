@@ -13,7 +13,8 @@
 namespace opal::btl::sm {
 namespace {
 
-// The kernel module's ioctl interface (hpc/xpmem, include/xpmem.h): no sizes are encoded in the commands.
+// The kernel module's ioctl interface (hpc/xpmem, include/xpmem.h).  The command numbers do not encode the size of the
+// argument.
 constexpr unsigned long kMake = _IO('x', 1);
 constexpr unsigned long kRemove = _IO('x', 2);
 constexpr unsigned long kGet = _IO('x', 3);
@@ -52,13 +53,14 @@ class KernelXpmem final : public XpmemDevice {
   explicit KernelXpmem(Fd fd) noexcept : fd_(std::move(fd)) {}
 
   Result<std::int64_t> make() noexcept override {
+    // Address 0 with SIZE_MAX: the kernel module exports the whole address space.
     MakeCommand command{0, SIZE_MAX, kPermitMode, kOwnerMayReadAndWrite, 0};
     OPAL_TRY(call(kMake, command, "ioctl(XPMEM_CMD_MAKE)"));
     return command.segment;
   }
   void remove(std::int64_t segment) noexcept override { (void)call(kRemove, segment, "ioctl(XPMEM_CMD_REMOVE)"); }
   Result<std::int64_t> get(std::int64_t segment) noexcept override {
-    GetCommand command{segment, kReadWrite, kPermitMode, 0, 0};  // a permit value is refused here
+    GetCommand command{segment, kReadWrite, kPermitMode, 0, 0};  // 0: XPMEM refuses any other permit value
     OPAL_TRY(call(kGet, command, "ioctl(XPMEM_CMD_GET)"));
     return command.permit;
   }
@@ -132,7 +134,8 @@ CopyOutcome XpmemMechanism::copy(const RemoteRange& there, std::byte* here, bool
     std::byte* const theirs = *attached + inside;
     std::byte* const ours = here + outcome.copied;
     if (!guarded_copy(write ? theirs : ours, write ? ours : theirs, piece)) {
-      // The peer has unmapped it, or is gone; the connection manager will tell which.
+      // The peer has unmapped this memory, the peer has ended, or the caller's buffer `here` is not accessible.
+      // The connection manager reports the end of a peer separately.
       outcome.error = {Errc::invalid_argument, EFAULT, "xpmem: the peer's memory is not there", address};
       break;
     }
