@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/p2p/wire.hpp — the wire format of point-to-point messages.
 // The active-message tag is the kind of a message, so an eager message carries only what matching needs.
-// Fields are in host byte order: peers have the same architecture.  send_id and receive_id name a transfer of the
-// process that made the id (TransferTable); the peer returns them in its answers.
+// Fields are in host byte order: peers have the same architecture.
+// send_id and receive_id are numbers of the TransferTable of the sender and of the receiver.  The peer returns them in
+// its later messages of the transfer.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,39 +14,44 @@
 
 namespace mpi_shim::p2p::wire {
 
+// The comment of a tag names the content of the message: a struct of this file, then what follows it.
+// Tags from kMatched on have opal::kAnswerBit: sm reserves buffers for them (opal/btl/tag.hpp).
 inline constexpr Tag kEager = kMpiTags.first;           ///< MatchHeader, data
-inline constexpr Tag kEagerSync = kMpiTags.first + 1;   ///< SyncHeader, data; answered by Matched
-inline constexpr Tag kRendezvous = kMpiTags.first + 2;  ///< RendezvousHeader, memory handle or first part of the data
+inline constexpr Tag kEagerSync = kMpiTags.first + 1;   ///< SyncHeader, data; the receiver answers with kMatched
+inline constexpr Tag kRendezvous = kMpiTags.first + 2;  ///< RendezvousHeader, memory handle or first part of the data;
+                                                        ///< the receiver answers with kClearToSend or kFinished
 inline constexpr Tag kMatched =
     kMpiTags.first + opal::kAnswerBit;             ///< Answer: a synchronous eager message found its receive
-inline constexpr Tag kClearToSend = kMatched + 1;  ///< ClearToSend: the receiver wants the data pushed
-inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data
-inline constexpr Tag kFinished = kMatched + 2;     ///< Answer: the receiver has fetched the data itself
-inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: eager messages have been received
+inline constexpr Tag kClearToSend = kMatched + 1;  ///< ClearToSend: the receiver asks the sender to push the data
+inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data: one pushed piece
+inline constexpr Tag kFinished = kMatched + 2;     ///< Answer: the receiver has fetched the data by get
+inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: returns unexpected-message credit to the sender
 
 inline constexpr Tag kCancel = kMpiTags.first + 4;  ///< Cancel: drop this send's message unless it was matched
 inline constexpr Tag kCancelled = kMatched + 5;     ///< Answer: the message is dropped.  None if it was matched before
 
-inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (process/deadlock.cpp)
+/// Report and text (process/deadlock.cpp), to rank 0: what a blocked process waits for.
+inline constexpr Tag kWaiting = kMpiTags.first + 5;
 
-inline constexpr Tag kFailure = kMpiTags.first + 6;  ///< MatchHeader, Failure: instead of a message; ends its receive
+/// MatchHeader, Failure.  A rank whose collective has failed sends it instead of the message; it ends the receive.
+inline constexpr Tag kFailure = kMpiTags.first + 6;
 
 inline constexpr Tag kWake = kMatched + 4;  ///< no data: wakes a receiver that sleeps for an event in shared memory
 
-/// What matching uses.
+/// The fields that matching compares.
 struct MatchHeader {
   std::uint32_t context;  ///< Channel::context
   std::int32_t source;    ///< the sender's rank in that channel
   std::int32_t tag;
 };
-/// Why the sender sends no message.
+/// Why the sender sends kFailure instead of a message.
 struct Failure {
   std::uint32_t error;  ///< MPI_ERR_PROC_ABORTED; anything else counts as MPI_ERR_OTHER
 };
 static_assert(sizeof(MatchHeader) == 12, "an 8-byte MPI_Send is 20 bytes on the wire");
 
-/// Makes a header by one 8-byte and one 4-byte store.  copy.hpp copies its 12 bytes with loads of the same widths: a
-/// load that spans two recent stores cannot be forwarded from the store buffer and takes some 20 cycles more.
+/// Makes a header by one 8-byte and one 4-byte store.  opal/core/copy.hpp copies its 12 bytes by loads of the same
+/// widths.  A load that spans two recent stores cannot be forwarded from the store buffer: some 20 cycles more.
 inline MatchHeader match_header(std::uint32_t context, int source, int tag) noexcept {
   const std::uint64_t first = context | std::uint64_t{static_cast<std::uint32_t>(source)} << 32;
   MatchHeader header;
@@ -87,16 +93,19 @@ struct ClearToSend {
   std::uint64_t send_id;
   std::uint64_t receive_id;
   std::uint64_t
-      size;  ///< bytes to push, with those of the offer: less than the message if the receive buffer is shorter
+      size;  ///< bytes that the receiver takes of the message, those in the offer included: fewer than the message has
+             ///< if the receive buffer is shorter.  If the offer had them all, this message ends the send
 };
 
 struct DataHeader {
   std::uint64_t receive_id;
-  std::uint64_t offset;  ///< of this piece in the message; pieces are sent in order
+  std::uint64_t offset;  ///< of this piece in the message, bytes; pieces are sent in order
 };
 
 struct Credit {
-  std::uint64_t received;  ///< the sum of Peer::cost() of all eager messages received from this sender (Peer::received)
+  /// Peer::received: the sum of Peer::cost() of all eager messages and first parts of offers that receives have taken
+  /// from this sender.
+  std::uint64_t received;
 };
 
 static_assert(std::has_unique_object_representations_v<MatchHeader> &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passive target synchronisation.  The lock of a rank on this host is in shared memory (target/control.hpp).  For a
-// rank on another host this process sends a LockRequest, and the target takes the lock on its behalf.
+// Passive target synchronisation.  Each target has one access lock (target/control.hpp).  If it is in memory that this
+// process shares (Target::control), this process takes it with CPU atomics.  Otherwise it sends a LockRequest, and the
+// target takes the lock on its behalf.
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/sync/fence.hpp"
 #include "opal/core/sync/yield_policy.hpp"
@@ -8,25 +9,26 @@
 namespace mpi_shim::rma {
 namespace {
 
-constexpr std::uint32_t kFlushesPerPoll = 16;  // for mapped targets, whose accesses are complete when they return
+constexpr std::uint32_t kFlushesPerPoll = 16;  // of mapped targets; see flush()
 
-/// Clears the claim after this process has released the lock or has given up taking it for itself.
+/// Clears the claim of this process for itself.  Called after it has released the lock or has given up taking it.
+/// Release order: the release of the lock precedes the end of the claim.
 void drop_claim(Claim& claim) noexcept {
   claim.fetch_and(static_cast<std::uint8_t>(~kClaimsForItself), std::memory_order_release);
 }
 
 }  // namespace
 
-/// Whether the process of the rank has failed.  Connects to it if necessary: only failures of connected processes are
-/// detected.  False for this rank and for -1 (no holder).
+/// Whether the process of `rank` has failed or cannot be reached.  Connects to it if necessary: only failures of
+/// connected processes are detected.  False for this rank and for -1 (UpdateLock::holder(): no holder).
 bool Window::has_failed(int rank) noexcept {
   if (rank < 0 || rank == comm_.rank() || rank >= size()) return false;
   const am::Lock::Guard guard{engine().lock()};
   return engine().reach(*target(rank).peer) != MPI_SUCCESS;
 }
 
-/// Whether the passive-target lock may never be released: a process with a claim on it has failed, or a rank of another
-/// host has failed while the target held the lock for it (kClaimIsLost).
+/// Whether the access lock of `target` may never be released: a process with a claim on it has failed, or a rank has
+/// failed while the target held the lock on its behalf (kClaimIsLost).
 bool Window::is_access_lock_lost(const Target& target) noexcept {
   for (std::size_t place = 0; place < here_.size(); ++place) {
     const std::uint8_t claim = target.claims[place].load(std::memory_order_relaxed);
@@ -35,15 +37,17 @@ bool Window::is_access_lock_lost(const Target& target) noexcept {
   return false;
 }
 
-/// Waits for a lock in shared memory; its release wakes no thread.  MPI_ERR_PROC_ABORTED: the holder or the target has
-/// failed.  After a failure of the target, a live holder may have stopped after an error and never unlock.
+/// Repeats `condition`, which tries to take the target's access lock in shared memory, until it is true.  A release
+/// wakes no thread, so it polls.
+/// MPI_ERR_PROC_ABORTED: the lock is lost (is_access_lock_lost()), or the target has failed.  The latter counts since a
+/// live holder may have got an error from the failed target, and then it may never unlock.
 template <class Condition>
 int Window::poll_until(Target& target, Condition condition) noexcept {
   opal::YieldPolicy yield_policy;
   bool may_yield = true;
   for (int polls = 0; !condition(); ++polls) {
     if (engine().poll_all() != 0 || polls < 20) continue;
-    // The holder may need this core, so yield first.  It may hold the lock for long, so sleep afterwards.
+    // Poll, then yield the core, which the holder may need, then sleep, since the holder may keep the lock for long.
     if (may_yield && polls < 500) {
       may_yield = yield_policy.give();
     } else {
@@ -56,6 +60,8 @@ int Window::poll_until(Target& target, Condition condition) noexcept {
   return MPI_SUCCESS;
 }
 
+/// Takes the access lock of `target`, itself or by a LockRequest.  MPI_ERR_PROC_ABORTED: the lock is lost, or the
+/// target has failed.  MPI_ERR_OTHER: the target cannot be reached.  Does not change target.held.
 int Window::take_lock(Target& target, bool exclusive) {
   if (target.control != nullptr) {
     AccessLock& lock = target.control->access;
@@ -64,7 +70,7 @@ int Window::take_lock(Target& target, bool exclusive) {
     if (!exclusive) {
       error = poll_until(target, [&] { return lock.try_shared(); });
     } else if (!lock.try_exclusive()) {
-      lock.begin_waiting();  // keeps new readers out
+      lock.begin_waiting();  // keeps out new holders of the shared lock
       error = poll_until(target, [&] { return lock.try_exclusive(); });
       lock.end_waiting();
     }
@@ -88,12 +94,14 @@ int Window::take_lock(Target& target, bool exclusive) {
   return target.granted.load(std::memory_order_acquire) ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
 }
 
+/// take_lock(), and records the result in target.held.
 int Window::hold_lock(Target& target, bool exclusive) {
   const int error = take_lock(target, exclusive);
   if (error == MPI_SUCCESS) target.held = exclusive ? Target::Held::exclusive : Target::Held::shared;
   return error;
 }
 
+/// Ends the hold on the target, in the mode that target.held has.  Does not wait for the answer to an unlock message.
 void Window::give_lock_back(Target& target) noexcept {
   const Target::Held held = target.held.exchange(Target::Held::nothing, std::memory_order_relaxed);
   if (held == Target::Held::nothing || held == Target::Held::unchecked) return;
@@ -129,7 +137,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
 int Window::unlock(int rank) {
   Target& target = this->target(rank);
   if (locks_all_ || target.held == Target::Held::nothing) return MPI_ERR_RMA_SYNC;
-  opal::ordering_fence();  // needed with MPI_MODE_NOCHECK: no release of a lock orders the stores
+  opal::ordering_fence();  // with MPI_MODE_NOCHECK, no release of a lock orders the stores to mapped memory
   engine().poll_all();
   const int error = drain(target);
   give_lock_back(target);
@@ -137,8 +145,8 @@ int Window::unlock(int rank) {
   return error;
 }
 
-/// Locks the ranks of this host.  Another rank is locked at the first access to it (lock_at_first_access()), since a
-/// application seldom accesses them all.
+/// Locks the ranks whose lock is in shared memory.  Another rank is locked at the first access to it
+/// (lock_at_first_access()), since an application seldom accesses them all.
 int Window::lock_all(int assertion) {
   if (locks_all_ || access_open_ || locks_ != 0 || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
   const bool check = (assertion & MPI_MODE_NOCHECK) == 0;
@@ -147,7 +155,7 @@ int Window::lock_all(int assertion) {
     Target& target = this->target(rank);
     if (!check) {
       target.held = Target::Held::unchecked;
-    } else if (target.control != nullptr) {  // on this host: the application may load and store without an MPI call
+    } else if (target.control != nullptr) {  // the application may load and store there without an MPI call
       error = hold_lock(target, false);
     }
   }
@@ -160,6 +168,7 @@ int Window::lock_all(int assertion) {
   return MPI_SUCCESS;
 }
 
+/// Takes the shared lock of `target` in an epoch of MPI_Win_lock_all, unless another thread has taken it already.
 int Window::lock_at_first_access(Target& target) {
   const std::lock_guard guard{first_access_};
   return target.held != Target::Held::nothing ? MPI_SUCCESS : hold_lock(target, false);
@@ -167,7 +176,7 @@ int Window::lock_at_first_access(Target& target) {
 
 int Window::unlock_all() {
   if (!locks_all_) return MPI_ERR_RMA_SYNC;
-  opal::ordering_fence();
+  opal::ordering_fence();  // as in unlock()
   const int error = drain_all();
   for (int rank = 0; rank < size(); ++rank) give_lock_back(target(rank));
   locks_all_ = false;
@@ -177,9 +186,10 @@ int Window::unlock_all() {
 int Window::flush(int rank) {
   if (!passive(rank)) return MPI_ERR_RMA_SYNC;
   Target& target = this->target(rank);
-  opal::ordering_fence();  // orders earlier loads and stores in mapped memory before later ones
-  // Progress, so that an application that loops over accesses and flushes still serves its peers.  Mapped accesses cost
-  // less than a poll, so for them only every 16th flush polls.
+  // Orders earlier loads and stores in mapped memory before later ones, but not a store before a later load.
+  opal::ordering_fence();
+  // Polls, so that an application that loops over accesses and flushes still serves its peers.  An access to mapped
+  // memory costs less than a poll, so for mapped targets only one of kFlushesPerPoll flushes polls.
   const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;
   flushes_.store(flushes, std::memory_order_relaxed);
   if (target.path.load(std::memory_order_relaxed) != Target::Path::mapped || flushes % kFlushesPerPoll == 0)
@@ -189,7 +199,7 @@ int Window::flush(int rank) {
 
 int Window::flush_all() {
   if (!locks_all_ && locks_ == 0) return MPI_ERR_RMA_SYNC;
-  opal::ordering_fence();
+  opal::ordering_fence();  // as in flush()
   engine().poll_all();
   return drain_all();
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The upcalls for connections, fences, modex, published names, events and job control.
+// `members` are the processes that take part in a collective operation of PMIx.  The Membership of a rank says whether
+// it has called PMIx_Init and PMIx_Finalize.
 #include "runtime/pmix/upcalls.hpp"
 
 #include <algorithm>
@@ -16,12 +19,12 @@
 namespace runtime::pmix {
 namespace {
 
-// The table of C functions has no place for a pointer of ours.
+// libpmix passes no user pointer to the functions of pmix_server_module_t.
 Core* g_core = nullptr;
 
 bool has_key(const pmix_info_t& info, const char* key) { return std::strncmp(info.key, key, PMIX_MAX_KEYLEN) == 0; }
 
-/// The rank of a process of our job; nothing for any other process.
+/// The rank of a process of our job.  Empty for a process of another job and for PMIX_RANK_WILDCARD.
 std::optional<unsigned> rank_of(const Core& core, const pmix_proc_t& proc) {
   if (core.job.job_id != proc.nspace || proc.rank >= core.membership.size()) return {};
   return proc.rank;
@@ -33,7 +36,7 @@ void set_membership(Core& core, const pmix_proc_t& proc, Core::Membership member
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_info_t* /*info*/, size_t /*ninfo*/,
                                pmix_op_cbfunc_t answer, void* cookie) {
-  // Set here, in libpmix's thread: the report of the client's end may reach the loop before the posted work.
+  // Set here and not in the posted work: the loop may hear of the client's end before it runs that work.
   set_membership(*g_core, *proc, Core::Membership::member);
   g_core->loop.post([=] {
     reply(answer, cookie, PMIX_SUCCESS);
@@ -42,7 +45,8 @@ pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_i
   return PMIX_SUCCESS;
 }
 
-/// libpmix may report several clients at once: the first as the source, all as affected.
+/// The handler of PMIX_ERR_LOST_CONNECTION.  libpmix may report several clients at once: the first as the source, all
+/// as affected.
 void connection_lost(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t* infos, std::size_t count,
                      pmix_info_t*, std::size_t, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
   std::vector<pmix_proc_t> lost{*source};
@@ -69,20 +73,20 @@ pmix_status_t client_finalized(const pmix_proc_t* proc, void* /*object*/, pmix_o
 pmix_status_t abort_job(const pmix_proc_t* proc, void* /*object*/, int status, const char* message,
                         pmix_proc_t* /*procs*/, size_t /*nprocs*/, pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, process = *proc, text = std::string{message == nullptr ? "" : message}] {
-    // Answer first, since the client waits for it and the launcher then waits for the end of the client.
+    // Answer first: the client exits after the answer, and after on_abort() the launcher waits for that exit.
     reply(answer, cookie, PMIX_SUCCESS);
     if (const auto rank = rank_of(*g_core, process)) g_core->host.on_abort(*rank, status, text);
   });
   return PMIX_SUCCESS;
 }
 
-/// The worst that is known about `rank`.
+/// The state of `rank`.  A rank that has called PMIx_Finalize counts as ended: it takes part in no further operation.
 Liveness liveness(const Core& core, unsigned rank) {
   if (core.membership[rank] == Core::Membership::left) return Liveness::ended;
   return core.host.liveness(rank);
 }
 
-/// The worst that is known about any of `procs`.
+/// The worst state among `procs`.
 Liveness liveness(const Core& core, const std::vector<pmix_proc_t>& procs) {
   Liveness worst = Liveness::alive;
   for (const pmix_proc_t& proc : procs) {
@@ -97,8 +101,9 @@ Liveness liveness(const Core& core, const std::vector<pmix_proc_t>& procs) {
   return worst;
 }
 
-/// Calls `answer` with PMIX_SUCCESS, or with PMIX_ERR_PROC_TERM_WO_SYNC when a member has ended.  While a member is
-/// dying, the call is deferred until its end is reported: Job must learn the cause before other ranks fail by it.
+/// Calls `answer` with PMIX_ERR_PROC_TERM_WO_SYNC if a member on this host has ended, else with PMIX_SUCCESS.
+/// If a member is still ending, the call is deferred until its end is reported.  The launcher then knows the cause
+/// before other ranks fail because of it.
 void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pmix_status_t)>& answer) {
   switch (liveness(*g_core, members)) {
     case Liveness::alive: return answer(PMIX_SUCCESS);
@@ -120,7 +125,7 @@ bool has_living_member(const std::vector<pmix_proc_t>& members) {
   });
 }
 
-/// The hosts of `members`, ascending.
+/// This host and the hosts of `members`, ascending.
 std::vector<std::uint32_t> hosts_of(const std::vector<pmix_proc_t>& members) {
   std::set<std::uint32_t> hosts{g_core->job.own_host};
   for (const pmix_proc_t& member : members) {
@@ -130,7 +135,8 @@ std::vector<std::uint32_t> hosts_of(const std::vector<pmix_proc_t>& members) {
   return {hosts.begin(), hosts.end()};
 }
 
-/// Gives libpmix bytes that live until it has used them.
+/// Answers with a copy of `data`, which libpmix releases after use.  Called in the loop: a pmix_modex_cbfunc_t of
+/// libpmix may be called in any thread, unlike most answer functions (see in_libpmix_thread()).
 void give(pmix_modex_cbfunc_t answer, void* cookie, pmix_status_t status, const std::string& data) {
   if (status != PMIX_SUCCESS) return answer(status, nullptr, 0, cookie, nullptr, nullptr);
   auto kept = std::make_unique<std::string>(data);
@@ -142,14 +148,14 @@ void give(pmix_modex_cbfunc_t answer, void* cookie, pmix_status_t status, const 
 pmix_status_t fence(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/, char* data,
                     size_t ndata, pmix_modex_cbfunc_t answer, void* cookie) {
   std::string copy{data == nullptr ? "" : data, data == nullptr ? 0 : ndata};
-  std::free(data);
+  std::free(data);  // libpmix has passed its ownership
   g_core->loop.post([=, copy = std::move(copy), members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
     join_fence("fence", members, copy, [=](int status, const std::string& all) { give(answer, cookie, status, all); });
   });
   return PMIX_SUCCESS;
 }
 
-/// Called by libpmix's thread with a heap-allocated Cluster::Data.
+/// The callback of local_modex().  Runs in libpmix's thread.  `pointer`: an owned Cluster::Data.
 void answer_modex(pmix_status_t status, char* data, size_t size, void* pointer) {
   const std::unique_ptr<Cluster::Data> answer{static_cast<Cluster::Data*>(pointer)};
   std::string copy{data == nullptr ? "" : data, data == nullptr ? 0 : size};
@@ -170,7 +176,7 @@ pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* /*info*/,
   return PMIX_SUCCESS;
 }
 
-/// A libpmix buffer, destroyed with what is in it.
+/// A libpmix buffer.  Its destructor frees the content too.
 class Buffer {
  public:
   Buffer() { PMIX_DATA_BUFFER_CONSTRUCT(&buffer_); }
@@ -183,7 +189,7 @@ class Buffer {
   pmix_data_buffer_t buffer_;
 };
 
-/// One value in libpmix's packing; empty when it has none.
+/// Packs one value as libpmix does.  Empty: libpmix cannot pack it.
 std::string pack_value(const pmix_value_t& value) {
   Buffer buffer;
   auto* const raw = const_cast<pmix_value_t*>(&value);  // only read
@@ -191,7 +197,8 @@ std::string pack_value(const pmix_value_t& value) {
   return {buffer.get()->base_ptr, buffer.get()->bytes_used};
 }
 
-/// The other way, into a constructed value; false when it is garbled.
+/// Unpacks what pack_value() returned.  `value`: constructed by the caller, which destructs it also after a failure.
+/// False: the bytes are no packed value, or there is no memory.
 bool unpack_value(const std::string& packed, pmix_value_t& value) {
   if (packed.empty()) return false;
   Buffer buffer;
@@ -200,7 +207,7 @@ bool unpack_value(const std::string& packed, pmix_value_t& value) {
   bytes.bytes = static_cast<char*>(std::malloc(bytes.size));
   if (bytes.bytes == nullptr) return false;
   std::memcpy(bytes.bytes, packed.data(), bytes.size);
-  if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) {  // owns the bytes otherwise
+  if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) {  // after success the buffer owns the bytes
     std::free(bytes.bytes);
     return false;
   }
@@ -208,7 +215,7 @@ bool unpack_value(const std::string& packed, pmix_value_t& value) {
   return PMIx_Data_unpack(nullptr, buffer.get(), &value, &count, PMIX_VALUE) == PMIX_SUCCESS;
 }
 
-/// An event of a rank for the other hosts.
+/// Packs an event for the other hosts.  `source`: a rank, or PMIX_RANK_UNDEF.
 PackedEvent pack_event(pmix_status_t event, std::uint32_t source, pmix_data_range_t range,
                        std::span<const pmix_info_t> about) {
   PackedEvent packed{event, source, range, {}};
@@ -216,7 +223,8 @@ PackedEvent pack_event(pmix_status_t event, std::uint32_t source, pmix_data_rang
   return packed;
 }
 
-/// False when the directives restrict a name to a part of the job or extend it to a range that is not supported.
+/// True when the directives have no PMIX_RANGE, or one that the name service of the job serves.
+/// PMIX_RANGE_SESSION and PMIX_RANGE_GLOBAL are accepted, and mean the job.
 bool is_for_the_job(std::span<const pmix_info_t> directives) {
   return std::none_of(directives.begin(), directives.end(), [](const pmix_info_t& info) {
     if (!has_key(info, PMIX_RANGE)) return false;
@@ -246,7 +254,7 @@ pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* infos, size_t 
     if (has_key(info, PMIX_PERSISTENCE)) {
       if (info.value.type != PMIX_PERSIST || info.value.data.persist > PMIX_PERSIST_SESSION) return PMIX_ERR_BAD_PARAM;
       persistence = info.value.data.persist;
-    } else if (std::strncmp(info.key, "pmix.", 5) != 0) {  // those are directives: range, timeout, euid, ...
+    } else if (std::strncmp(info.key, "pmix.", 5) != 0) {  // keys with "pmix." are directives: range, timeout, euid ...
       request.items.push_back({info.key, proc->rank, pack_value(info.value)});
     }
   }
@@ -327,7 +335,8 @@ pmix_status_t control_job(const pmix_proc_t* asker, const pmix_proc_t* /*targets
   return PMIX_SUCCESS;
 }
 
-/// The upcall for events.  libpmix sends an event to the clients of this host; this function sends it to other hosts.
+/// The upcall for events.  libpmix itself sends an event to the clients of this host; this function sends it to the
+/// other hosts.  It reports success at once, so libpmix does not wait for `answer`.
 pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range, pmix_info_t* infos,
                            size_t ninfo, pmix_op_cbfunc_t /*answer*/, void* /*cookie*/) {
   const bool stays = range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || range == PMIX_RANGE_RM;
@@ -353,6 +362,7 @@ void in_libpmix_thread(std::function<void()> call) {
   using Call = std::function<void()>;
   auto kept = std::make_unique<Call>(std::move(call));
   const auto run = [](pmix_status_t, void* pointer) { (*std::unique_ptr<Call>{static_cast<Call*>(pointer)})(); };
+  // Without resources it only calls `run` in libpmix's thread.
   const pmix_status_t status = PMIx_server_deregister_resources(nullptr, 0, run, kept.get());
   if (status == PMIX_SUCCESS) return void(kept.release());  // `run` owns it now
   opal::log::error("runtime", "a client gets no answer: {}", opal::to_string(to_error(status, "libpmix's thread")));
@@ -376,7 +386,7 @@ void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members
   settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
     const std::vector<std::uint32_t> hosts = hosts_of(members);
     if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
-    // ProcessMap::absent() of the other hosts names this host, so they do not wait for it.
+    // The other hosts do not wait for this host: all its members have ended (ProcessMap::absent()).
     if (!has_living_member(members)) return answer(status, data);
     std::set<std::uint32_t> ranks;
     for (const pmix_proc_t& member : members) ranks.insert(member.rank);
@@ -423,7 +433,7 @@ void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
 
 void hear_of_lost_connections() {
   static pmix_status_t codes[] = {PMIX_ERR_LOST_CONNECTION};
-  // With a callback the call does not wait.
+  // With a callback for the result of the registration, the call does not block.
   PMIx_Register_event_handler(
       codes, 1, nullptr, 0, connection_lost, [](pmix_status_t, std::size_t, void*) {}, nullptr);
 }
@@ -431,7 +441,7 @@ void hear_of_lost_connections() {
 pmix_server_module_t* upcalls(Core& core) noexcept {
   g_core = &core;
   static pmix_server_module_t table = [] {
-    pmix_server_module_t module{};  // what is null is answered PMIX_ERR_NOT_SUPPORTED by libpmix
+    pmix_server_module_t module{};  // for a null function, libpmix answers PMIX_ERR_NOT_SUPPORTED
     module.client_finalized = client_finalized;
     module.abort = abort_job;
     module.fence_nb = fence;
@@ -441,7 +451,7 @@ pmix_server_module_t* upcalls(Core& core) noexcept {
     module.unpublish = unpublish;
     module.connect = meet<true>;
     module.disconnect = meet<false>;
-    // Every event that a rank may want originates in this server, so registrations change nothing.
+    // This server gives every event of the job to libpmix, so it needs no registrations.
     module.register_events = [](auto...) { return PMIX_OPERATION_SUCCEEDED; };
     module.deregister_events = [](auto...) { return PMIX_OPERATION_SUCCEEDED; };
     module.notify_event = notify_event;
