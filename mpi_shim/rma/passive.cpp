@@ -137,7 +137,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
 int Window::unlock(int rank) {
   Target& target = this->target(rank);
   if (locks_all_ || target.held == Target::Held::nothing) return MPI_ERR_RMA_SYNC;
-  opal::ordering_fence();  // with MPI_MODE_NOCHECK, no release of a lock orders the stores to mapped memory
+  opal::full_fence();  // as in flush(): with MPI_MODE_NOCHECK no lock is released and taken
   engine().poll_all();
   const int error = drain(target);
   give_lock_back(target);
@@ -176,7 +176,7 @@ int Window::lock_at_first_access(Target& target) {
 
 int Window::unlock_all() {
   if (!locks_all_) return MPI_ERR_RMA_SYNC;
-  opal::ordering_fence();  // as in unlock()
+  opal::full_fence();  // as in flush()
   const int error = drain_all();
   for (int rank = 0; rank < size(); ++rank) give_lock_back(target(rank));
   locks_all_ = false;
@@ -186,8 +186,9 @@ int Window::unlock_all() {
 int Window::flush(int rank) {
   if (!passive(rank)) return MPI_ERR_RMA_SYNC;
   Target& target = this->target(rank);
-  // Orders earlier loads and stores in mapped memory before later ones, but not a store before a later load.
-  opal::ordering_fence();
+  // A put to mapped memory is a store.  It completes at the target here, so all ranks see it before this rank gets
+  // anything: also a store comes before a later load.
+  opal::full_fence();
   // Polls, so that an application that loops over accesses and flushes still serves its peers.  An access to mapped
   // memory costs less than a poll, so for mapped targets only one of kFlushesPerPoll flushes polls.
   const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;
@@ -199,7 +200,7 @@ int Window::flush(int rank) {
 
 int Window::flush_all() {
   if (!locks_all_ && locks_ == 0) return MPI_ERR_RMA_SYNC;
-  opal::ordering_fence();  // as in flush()
+  opal::full_fence();  // as in flush()
   engine().poll_all();
   return drain_all();
 }

@@ -86,6 +86,8 @@ std::optional<inet_diag_msg> find_socket(const sockaddr_storage& own, const sock
   std::memcpy(&header, answer, sizeof header);
   if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
   std::memcpy(&found, answer + NLMSG_HDRLEN, sizeof found);
+  // If it finds no such connection, the kernel answers with a listening socket of the port.
+  if (found.id.idiag_sport != id.idiag_sport || found.id.idiag_dport != id.idiag_dport) return {};
   return found;
 }
 

@@ -32,6 +32,7 @@ class Listener {
     EXPECT_EQ(::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address_), &size), 0);
   }
   [[nodiscard]] int get() const { return fd_.get(); }
+  [[nodiscard]] const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&address_); }
   [[nodiscard]] Fd connect() const {
     Fd client{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_), 0);
@@ -169,6 +170,36 @@ TEST(Ownership, OfAConnectionIsTheUserThatMadeIt) {
   const Fd left{::accept4(listener.get(), nullptr, nullptr, 0)};
   ASSERT_TRUE(left);
   EXPECT_EQ(ownership_of(left.get()), Ownership::foreign) << "no process has the other end any more";
+}
+
+// The kernel answers a question for a connection with a listening socket of the same port if it finds nothing better.
+TEST(Ownership, OfAConnectionFromElsewhereIsForeignAlsoIfAnOwnListenerHasItsPort) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: to remove a socket without a word to its peer";
+  const Listener listener;
+  const int yes = 1;
+  const auto bound_to = [&](std::uint16_t port) {
+    Fd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_port = port;
+    EXPECT_EQ(::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&any), sizeof any), 0) << std::strerror(errno);
+    return fd;
+  };
+  Fd elsewhere = bound_to(0);
+  ASSERT_EQ(::connect(elsewhere.get(), listener.address(), sizeof(sockaddr_in)), 0);
+  const Fd accepted{::accept4(listener.get(), nullptr, nullptr, 0)};
+  ASSERT_TRUE(accepted);
+  sockaddr_in its{};
+  socklen_t size = sizeof its;
+  ASSERT_EQ(::getpeername(accepted.get(), reinterpret_cast<sockaddr*>(&its), &size), 0);
+  const Fd same_port = bound_to(its.sin_port);
+  ASSERT_EQ(::listen(same_port.get(), 1), 0) << std::strerror(errno);
+  EXPECT_EQ(ownership_of(accepted.get()), Ownership::ours);
+  // From here on the other end is not on this host, as far as its kernel knows.
+  ASSERT_EQ(::setsockopt(elsewhere.get(), IPPROTO_TCP, TCP_REPAIR, &yes, sizeof yes), 0) << std::strerror(errno);
+  elsewhere.reset();
+  EXPECT_EQ(ownership_of(accepted.get()), Ownership::foreign);
 }
 
 TEST(Ownership, OfAnotherUsersConnectionIsForeign) {
