@@ -3,7 +3,8 @@
 
 # What the build needs, and what ./test needs besides.
 build_packages=(g++ cmake ninja-build pkg-config libhwloc-dev libevent-dev libpmix-dev libsodium-dev libfmt-dev
-                libcli11-dev nlohmann-json3-dev libibverbs-dev librdmacm-dev)
+                libcli11-dev nlohmann-json3-dev libibverbs-dev librdmacm-dev
+                libfabric-dev)
 test_packages=(ccache libgtest-dev libgmock-dev gfortran binutils procps iproute2 file
                libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libucx0)  # allocators, and hooks of others
 

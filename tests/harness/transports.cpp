@@ -1,13 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/harness/transports.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "opal/btl/sim/component.hpp"
 
 namespace opal::test {
+namespace {
+
+constexpr std::string_view kOfiVariables[] = {"btl_ofi_provider", "btl_ofi_domain", "btl_ofi_rma"};
+
+const btl::Registry& builtins() {
+  static const btl::Registry registry = btl::Registry::with_builtins();
+  return registry;
+}
+const btl::Component* ofi() noexcept { return builtins().find("ofi"); }
+
+/// `store` with the variables of ofi from the environment, for tests that run over another provider.  The default is a
+/// provider that needs no device, on the loopback interface.
+config::Store with_provider(const config::Store& store) {
+  config::Store own = store;
+  const auto sets = [](const config::Store& settings, std::string_view name) {
+    return std::any_of(settings.settings().begin(), settings.settings().end(),
+                       [&](const config::Setting& setting) { return setting.name == name; });
+  };
+  if (sets(own, kOfiVariables[0])) return own;
+  const config::Store environment = config::Store::from_environment();
+  if (!sets(environment, kOfiVariables[0])) {
+    own.set(kOfiVariables[0], "tcp;ofi_rxm");
+    own.set(kOfiVariables[1], "lo");
+  }
+  for (const config::Setting& setting : environment.settings()) {
+    for (const std::string_view name : kOfiVariables) {
+      if (setting.name == name) own.set(name, setting.value);
+    }
+  }
+  return own;
+}
+
+}  // namespace
 
 const btl::Registry& all_transports() {
+  static const btl::Component over_provider = [] {
+    btl::Component component = *ofi();
+    component.usable = [](const config::Store& store) noexcept { return ofi()->usable(with_provider(store)); };
+    component.open = [](const btl::ModuleParameters& parameters, const config::Store& store) {
+      return ofi()->open(parameters, with_provider(store));
+    };
+    return component;
+  }();
   static const btl::Registry registry = [] {
-    btl::Registry all = btl::Registry::with_builtins();
+    btl::Registry all;
+    for (const btl::Component* component : builtins().components()) {
+      all.add(component->name == "ofi" ? over_provider : *component);
+    }
     all.add(btl::sim::component());
     return all;
   }();

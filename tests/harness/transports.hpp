@@ -5,7 +5,8 @@
 
 namespace opal::test {
 
-/// In this tree: those of libopal and the simulated fabric (transports.cpp).  A project that runs the installed
+/// In this tree: those of libopal, with ofi over a provider that needs no device, and the simulated fabric
+/// (transports.cpp).  A project that runs the installed
 /// conformance suite defines this function and returns its own.
 const btl::Registry& all_transports();
 

@@ -85,6 +85,16 @@ TEST(OpalInfo, SaysInOneLineWhyVerbsIsNotUsable) {
   EXPECT_THAT(opal_info("").output, testing::ContainsRegex("\n  verbs +refused [^\n]*" + why + "[^\n]*\n"));
 }
 
+TEST(OpalInfo, SaysInOneLineWhyOfiIsNotUsable) {
+  const std::string why = OFI ? "no provider \"nonsense\"" : "built without the headers of libfabric";
+  const json report = json::parse(opal_info("--json", "OPAL_BTL_OFI_PROVIDER=nonsense").output);
+  const auto ofi = std::find_if(report["transports"].begin(), report["transports"].end(),
+                                [](const json& transport) { return transport["name"] == "ofi"; });
+  ASSERT_NE(ofi, report["transports"].end());
+  EXPECT_EQ((*ofi)["usable"], false);
+  EXPECT_THAT((*ofi)["why"].get<std::string>(), HasSubstr(why));
+}
+
 TEST(OpalInfo, SaysWhichDriverThereIs) {
   const std::string environment = "OPAL_CUDA_DOUBLE=api_version=12040 OPAL_GPU_LIBRARY='" DRIVER_DOUBLE "'";
   EXPECT_THAT(opal_info("", environment).output, HasSubstr("GPU memory: recognised, driver for CUDA 12.4"));

@@ -17,8 +17,8 @@ inline constexpr Removed kRemoved[] = {
     {"portals4", "Portals 4 is not implemented; its hosts are reached by tcp, where their network carries IP"},
     {"scif", "its coprocessor (Xeon Phi, Knights Corner) is no longer made; processes of one host are reached by sm"},
     {"udapl", "its hardware (InfiniBand, RoCE, iWARP) is reached by verbs"},
-    {"ugni", "Gemini, Aries and their successor Slingshot are reached by tcp"},
-    {"usnic", "its hardware (Cisco VIC) is an Ethernet adapter and is reached by tcp"},
+    {"ugni", "Gemini and Aries are reached by tcp, their successor Slingshot by ofi"},
+    {"usnic", "its hardware (Cisco VIC) is an Ethernet adapter and is reached by tcp, or by ofi if libfabric has a provider for it"},
     {"vader", "it is called sm now"},
 };
 

@@ -13,11 +13,11 @@
 
 #include "opal/btl/shared/connected_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/shared/waiting.hpp"
 #include "opal/btl/verbs/connections/listener.hpp"
 #include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/device/memory.hpp"
 #include "opal/btl/verbs/endpoint.hpp"
-#include "opal/btl/verbs/waiting.hpp"
 #include "opal/core/system/fd.hpp"
 
 namespace opal::btl::verbs {

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/waiting.hpp — the one descriptor that a sleeper polls: an epoll descriptor over the device's
-// completion and event channels, the connection manager's event channel, and a timerfd.  Owned by the module.
+// opal/btl/shared/waiting.hpp — the one descriptor that a sleeper polls: an epoll descriptor over the descriptors of a
+// transport and a timerfd.  Used by verbs and ofi.  Owned by the module.  Threads: as the module.
 #pragma once
 #include <cstdint>
 
 #include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 
-namespace opal::btl::verbs {
+namespace opal::btl {
 
 class Waiting {
  public:
   static Result<Waiting> create();
   /// Watches a borrowed descriptor.  Errors: os.
   Result<void> watch(int fd) noexcept;
+  /// Ends watch().  The owner calls it before it closes the descriptor: a forked child may hold a copy, with which the
+  /// kernel would go on reporting it.
+  void unwatch(int fd) noexcept;
   /// Makes fd() readable at `at_ns` of now_ns(); 0: never.
   void set_clock(std::uint64_t at_ns) noexcept;
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
@@ -29,4 +32,4 @@ class Waiting {
   std::uint64_t at_ns_ = 0;
 };
 
-}  // namespace opal::btl::verbs
+}  // namespace opal::btl

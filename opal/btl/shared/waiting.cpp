@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/waiting.hpp"
+#include "opal/btl/shared/waiting.hpp"
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
 #include <cerrno>
 
-namespace opal::btl::verbs {
+namespace opal::btl {
 
 Result<Waiting> Waiting::create() {
   Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
-  if (!epoll) return Error{Errc::os, errno, "epoll_create1(verbs)"};
+  if (!epoll) return Error{Errc::os, errno, "epoll_create1"};
   Fd clock{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
-  if (!clock) return Error{Errc::os, errno, "timerfd_create(verbs)"};
+  if (!clock) return Error{Errc::os, errno, "timerfd_create"};
   Waiting waiting{std::move(epoll), std::move(clock)};
   OPAL_TRY(waiting.watch(waiting.clock_.get()));
   return waiting;
@@ -21,9 +21,11 @@ Result<Waiting> Waiting::create() {
 Result<void> Waiting::watch(int fd) noexcept {
   epoll_event event{};
   event.events = EPOLLIN;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Error{Errc::os, errno, "epoll_ctl(verbs)"};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Error{Errc::os, errno, "epoll_ctl"};
   return {};
 }
+
+void Waiting::unwatch(int fd) noexcept { (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
 void Waiting::set_clock(std::uint64_t at_ns) noexcept {
   if (at_ns == at_ns_) return;
@@ -34,4 +36,4 @@ void Waiting::set_clock(std::uint64_t at_ns) noexcept {
   (void)::timerfd_settime(clock_.get(), TFD_TIMER_ABSTIME, &when, nullptr);  // clears what has expired, too
 }
 
-}  // namespace opal::btl::verbs
+}  // namespace opal::btl

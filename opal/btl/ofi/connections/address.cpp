@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/ofi/connections/address.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "opal/core/system/fd.hpp"
+
+namespace opal::btl::ofi {
+
+Result<Address> decode(ByteSpan bytes) {
+  Address address{};
+  if (!read_object(bytes, address.head) || address.head.magic != wire::kMagic) {
+    return Error{Errc::protocol, 0, "ofi address: not one", bytes.size()};
+  }
+  if (address.head.version != wire::kWireVersion) {
+    return Error{Errc::version_mismatch, 0, "ofi address: made by another version of OPAL", address.head.version};
+  }
+  const std::size_t size = address.head.name_size;
+  if (size == 0 || size > wire::kMostName || bytes.size() != sizeof address.head + size) {
+    return Error{Errc::protocol, 0, "ofi address: wrong length", bytes.size()};
+  }
+  const ByteSpan name = bytes.subspan(sizeof address.head);
+  address.name.assign(name.begin(), name.end());
+  return address;
+}
+
+std::vector<std::byte> encode(const Address& address) {
+  wire::AddressHead head = address.head;
+  head.magic = wire::kMagic;
+  head.version = wire::kWireVersion;
+  head.name_size = static_cast<std::uint16_t>(address.name.size());
+  std::vector<std::byte> blob(sizeof head + address.name.size());
+  std::memcpy(blob.data(), &head, sizeof head);
+  std::copy(address.name.begin(), address.name.end(), blob.begin() + sizeof head);
+  return blob;
+}
+
+std::array<char, 24> provider_name(std::string_view name) noexcept {
+  std::array<char, 24> padded{};
+  std::copy_n(name.begin(), std::min(name.size(), padded.size()), padded.begin());
+  return padded;
+}
+
+Result<void> check_provider(const wire::AddressHead& peer, const wire::AddressHead& own) {
+  if (peer.provider != own.provider) {
+    return Error{Errc::unreachable, 0, "ofi: the peer uses another provider of libfabric (btl_ofi_provider)"};
+  }
+  if (peer.format != own.format) {
+    return Error{Errc::unreachable, 0, "ofi: the peer's provider has another address format", peer.format};
+  }
+  return {};
+}
+
+std::uint64_t this_host() noexcept {
+  const Fd boot_id{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
+  char text[36] = {};
+  struct stat processes {};
+  if (!boot_id || ::read(boot_id.get(), text, sizeof text) != sizeof text ||
+      ::stat("/proc/self/ns/pid", &processes) != 0) {
+    return PeerId::random().low | 1;
+  }
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto mix = [&](ByteSpan bytes) {
+    for (const std::byte byte : bytes) hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x100000001b3;
+  };
+  mix(std::as_bytes(std::span{text}));
+  mix(bytes_of(processes.st_ino));
+  return hash | 1;
+}
+
+}  // namespace opal::btl::ofi

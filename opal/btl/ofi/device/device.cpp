@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/ofi/device/device.hpp"
+
+#include <glob.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+
+#include "opal/btl/ofi/device/offers.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::ofi {
+namespace {
+
+constexpr std::uint32_t kApi = FI_VERSION(1, 11);
+
+/// Capabilities to request, the best first: libfabric leaves out providers that lack one.
+constexpr std::uint64_t kCapabilities[] = {FI_MSG | FI_MULTI_RECV | FI_RMA, FI_MSG | FI_RMA, FI_MSG | FI_MULTI_RECV,
+                                           FI_MSG};
+
+/// Devices that a provider other than verbs may drive.
+bool devices_present() noexcept {
+  for (const char* pattern : {"/sys/class/infiniband/*", "/sys/class/cxi*/*", "/dev/hfi1_[0-9]*"}) {
+    glob_t found{};
+    const bool some = ::glob(pattern, GLOB_NOSORT, nullptr, &found) == 0;
+    ::globfree(&found);
+    if (some) return true;
+  }
+  return false;
+}
+
+Result<Info> offers_of(const std::string& provider, std::uint64_t capabilities) {
+  const Info hints{library().dupinfo(nullptr)};
+  if (hints == nullptr) return Error{Errc::no_memory, 0, "fi_allocinfo"};
+  hints->caps = capabilities;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  // With manual progress, a descriptor of sockets reports only what the process itself has received.
+  const fi_progress progress = same_provider(provider, "sockets") ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+  hints->domain_attr->control_progress = progress;
+  hints->domain_attr->data_progress = progress;
+  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+  hints->tx_attr->msg_order = FI_ORDER_SAS;
+  hints->rx_attr->msg_order = FI_ORDER_SAS;
+  if (!provider.empty()) hints->fabric_attr->prov_name = ::strdup(provider.c_str());  // fi_freeinfo() frees it
+  fi_info* found = nullptr;
+  const int result = library().getinfo(kApi, nullptr, nullptr, 0, hints.get(), &found);
+  if (result == -FI_ENODATA) return Info{};
+  if (result != 0) return error_of(result, "fi_getinfo");
+  return Info{found};
+}
+
+std::vector<Offer> list(const fi_info* first) {
+  std::vector<Offer> offers;
+  for (const fi_info* info = first; info != nullptr; info = info->next) {
+    const char* const domain = info->domain_attr->name;
+    offers.push_back({info->fabric_attr->prov_name, domain == nullptr ? "" : domain});
+  }
+  return offers;
+}
+
+Result<Info> find(const Config& config) {
+  if (!library().loaded) return Error{Errc::not_supported, 0, kept_for_ever(library().why)};
+  for (const std::uint64_t capabilities : kCapabilities) {
+    OPAL_TRY_ASSIGN(const Info found, offers_of(config.provider, capabilities));
+    const std::vector<Offer> offers = list(found.get());
+    const auto index = choose(offers, config.provider, config.domain);
+    if (!index) continue;
+    const fi_info* info = found.get();
+    for (std::size_t i = 0; i < *index; ++i) info = info->next;
+    return Info{library().dupinfo(info)};
+  }
+  OPAL_TRY_ASSIGN(const Info all, offers_of({}, FI_MSG));
+  const auto refused = choose(list(all.get()), config.provider, config.domain);
+  if (!refused) return refused.error();
+  return Error{Errc::unreachable, 0, "ofi: the provider does not offer its domain"};
+}
+
+Result<Owned<fid_cq>> open_queue(fid_domain* domain, std::size_t size, fi_wait_obj wait) noexcept {
+  fi_cq_attr attributes{};
+  attributes.size = size;
+  attributes.format = FI_CQ_FORMAT_DATA;
+  attributes.wait_obj = wait;
+  fid_cq* queue = nullptr;
+  const int result = fi_cq_open(domain, &attributes, &queue, nullptr);
+  if (result != 0) return error_of(result, "fi_cq_open");
+  return Owned<fid_cq>{queue};
+}
+
+}  // namespace
+
+Result<Device> Device::open(const Config& config) {
+  OPAL_TRY_ASSIGN(Info info, find(config));
+  Device device{std::move(info)};
+  fid_fabric* fabric = nullptr;
+  if (const int result = library().fabric(device.info_->fabric_attr, &fabric, nullptr); result != 0) {
+    return error_of(result, "fi_fabric");
+  }
+  device.fabric_.reset(fabric);
+  fid_domain* domain = nullptr;
+  if (const int result = fi_domain(fabric, device.info_.get(), &domain, nullptr); result != 0) {
+    return error_of(result, "fi_domain");
+  }
+  device.domain_.reset(domain);
+  fi_av_attr attributes{};
+  attributes.type = device.info_->domain_attr->av_type == FI_AV_UNSPEC ? FI_AV_MAP : device.info_->domain_attr->av_type;
+  fid_av* addresses = nullptr;
+  if (const int result = fi_av_open(domain, &attributes, &addresses, nullptr); result != 0) {
+    return error_of(result, "fi_av_open");
+  }
+  device.addresses_.reset(addresses);
+  return device;
+}
+
+Result<Lane> Device::open_lane() const noexcept {
+  const std::size_t size = info_->tx_attr->size + info_->rx_attr->size;
+  auto queue = open_queue(domain_.get(), size, FI_WAIT_FD);
+  Lane lane;
+  if (queue) {
+    lane.completions = std::move(*queue);
+    if (fi_control(&lane.completions->fid, FI_GETWAIT, &lane.wait_fd) != 0) lane.wait_fd = -1;
+  } else {
+    OPAL_TRY_ASSIGN(lane.completions, open_queue(domain_.get(), size, FI_WAIT_NONE));
+  }
+  fid_ep* endpoint = nullptr;
+  if (const int result = fi_endpoint(domain_.get(), info_.get(), &endpoint, nullptr); result != 0) {
+    return error_of(result, "fi_endpoint");
+  }
+  lane.endpoint.reset(endpoint);
+  if (const int result = fi_ep_bind(endpoint, &addresses_->fid, 0); result != 0) {
+    return error_of(result, "fi_ep_bind(av)");
+  }
+  if (const int result = fi_ep_bind(endpoint, &lane.completions->fid, FI_TRANSMIT | FI_RECV); result != 0) {
+    return error_of(result, "fi_ep_bind(cq)");
+  }
+  return lane;
+}
+
+Result<void> Device::enable(const Lane& lane) noexcept {
+  if (const int result = fi_enable(lane.endpoint.get()); result != 0) return error_of(result, "fi_enable");
+  return {};
+}
+
+Result<std::vector<std::byte>> Device::name_of(const Lane& lane, std::size_t most) {
+  std::vector<std::byte> name(most);
+  std::size_t size = name.size();
+  if (const int result = fi_getname(&lane.endpoint->fid, name.data(), &size); result != 0) {
+    return error_of(result, "fi_getname");
+  }
+  if (size == 0 || size > most)
+    return Error{Errc::not_supported, 0, "ofi: the provider's addresses are too long", size};
+  name.resize(size);
+  return name;
+}
+
+Result<void> provider_present(const Config& config) noexcept {
+  if (config.provider.empty() && !devices_present()) {
+    return Error{
+        Errc::unreachable, 0,
+        "ofi: no EFA, Slingshot or Omni-Path device on this host; btl_ofi_provider chooses another provider of "
+        "libfabric, by its name in fi_info"};
+  }
+  const auto found = find(config);
+  if (!found) return found.error();
+  return {};
+}
+
+}  // namespace opal::btl::ofi

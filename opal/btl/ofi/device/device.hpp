@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/ofi/device/device.hpp — one domain of a provider: fabric, domain, address vector, and endpoints.
+//   Lane    an endpoint (FI_EP_RDM) with a completion queue of its own.  The first carries messages and is the target
+//           of peers' puts and gets; one_sided_lane.hpp opens another one for those of this process.
+// Owned by the module.  Threads: as the module.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opal/btl/ofi/config.hpp"
+#include "opal/btl/ofi/device/library.hpp"
+#include "opal/btl/ofi/device/objects.hpp"
+#include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl::ofi {
+
+struct Lane {
+  Owned<fid_cq> completions;
+  Owned<fid_ep> endpoint;  // closed before its queue
+  int wait_fd = -1;        ///< becomes readable when there are completions; -1: the provider has no such descriptor
+
+  /// Forgets the objects without closing them; in a forked child.
+  void abandon() noexcept {
+    (void)completions.release();
+    (void)endpoint.release();
+  }
+};
+
+class OPAL_EXPORT Device {
+ public:
+  /// Errors: unreachable (no such provider), not_supported (no libfabric), and those of error_of().
+  static Result<Device> open(const Config& config);
+
+  /// Opens an endpoint.  enable() follows at once: shm takes no option before it.
+  [[nodiscard]] Result<Lane> open_lane() const noexcept;
+  static Result<void> enable(const Lane& lane) noexcept;
+  /// The libfabric address of an enabled endpoint, at most `most` bytes.
+  static Result<std::vector<std::byte>> name_of(const Lane& lane, std::size_t most);
+
+  [[nodiscard]] const fi_info& info() const noexcept { return *info_; }
+  [[nodiscard]] std::string_view provider() const noexcept { return info_->fabric_attr->prov_name; }
+  [[nodiscard]] std::string_view domain_name() const noexcept { return info_->domain_attr->name; }
+  [[nodiscard]] fid_fabric* fabric() const noexcept { return fabric_.get(); }
+  [[nodiscard]] fid_domain* domain() const noexcept { return domain_.get(); }
+  [[nodiscard]] fid_av* addresses() const noexcept { return addresses_.get(); }
+  [[nodiscard]] bool has(std::uint64_t capability) const noexcept { return (info_->caps & capability) == capability; }
+  [[nodiscard]] bool needs(int memory_mode) const noexcept {
+    return (info_->domain_attr->mr_mode & memory_mode) == memory_mode;
+  }
+
+  /// Forgets the objects without closing them; in a forked child.
+  void abandon() noexcept {
+    (void)addresses_.release();
+    (void)domain_.release();
+    (void)fabric_.release();
+  }
+
+ private:
+  explicit Device(Info info) noexcept : info_(std::move(info)) {}
+  Info info_;
+  Owned<fid_fabric> fabric_;
+  Owned<fid_domain> domain_;
+  Owned<fid_av> addresses_;
+};
+
+/// Success if open() would find a provider.  Without btl_ofi_provider it loads libfabric only on a host with a device
+/// that a provider might drive.  Errors: unreachable and not_supported, with the reason.
+OPAL_EXPORT Result<void> provider_present(const Config& config) noexcept;
+
+}  // namespace opal::btl::ofi

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/ofi/memory/memory.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <cstddef>
+
+#include "opal/core/log.hpp"
+
+namespace opal::btl::ofi {
+namespace {
+
+constexpr int kTries = 8;  // random keys, in case one is in use
+
+/// A random key of the provider's size.
+std::uint64_t random_key(std::size_t bytes) noexcept {
+  const std::uint64_t key = PeerId::random().low;
+  return bytes >= sizeof key ? key : key & ((std::uint64_t{1} << (8 * bytes)) - 1);
+}
+
+}  // namespace
+
+std::uint32_t checksum_of(const wire::Handle& handle) noexcept {
+  wire::Handle plain = handle;
+  plain.checksum = 0;
+  std::uint32_t hash = 0x811c9dc5;  // FNV-1a
+  for (const std::byte byte : bytes_of(plain)) hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x01000193;
+  return hash;
+}
+
+Result<wire::Handle> decode_handle(const MemoryHandle& handle) noexcept {
+  wire::Handle decoded{};
+  if (handle.bytes().size() != sizeof decoded || !read_object(handle.bytes(), decoded)) {
+    return Error{Errc::protocol, 0, "memory handle: not one of ofi", handle.bytes().size()};
+  }
+  if (decoded.checksum != checksum_of(decoded)) {
+    return Error{Errc::protocol, 0, "memory handle: garbled", decoded.checksum};
+  }
+  return decoded;
+}
+
+MemoryHandle encode_handle(wire::Handle handle) noexcept {
+  handle.checksum = checksum_of(handle);
+  return *MemoryHandle::from_bytes(bytes_of(handle));
+}
+
+MemoryHandle software_part(const wire::Handle& handle) noexcept {
+  return *MemoryHandle::from_bytes(bytes_of(handle.software));
+}
+
+Result<MemoryRegion> Memory::pin_as(void* base, std::uint64_t size, std::uint64_t access) const noexcept {
+  long result = 0;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t key = device_.needs(FI_MR_PROV_KEY) ? 0 : random_key(device_.info().domain_attr->mr_key_size);
+    fid_mr* made = nullptr;
+    result = fi_mr_reg(device_.domain(), base, size, access, 0, key, 0, &made, nullptr);
+    if (result == -FI_ENOKEY) continue;
+    if (result != 0) break;
+    MemoryRegion region{made};
+    if (!device_.needs(FI_MR_ENDPOINT)) return region;
+    result = fi_mr_bind(made, &target_.endpoint->fid, 0);
+    if (result == 0) result = fi_mr_enable(made);
+    if (result != 0) break;
+    return region;
+  }
+  return error_of(result, "fi_mr_reg");
+}
+
+Result<MemoryRegion> Memory::pin(void* base, std::uint64_t size, std::uint64_t access, bool& writable) const noexcept {
+  // Writable memory is registered for writing in any case, since the next use may be a get.
+  auto region = pin_as(base, size, access | FI_READ | FI_WRITE);
+  writable = region.has_value();
+  if (!region && region.error().os_errno == FI_EFAULT && (access & FI_REMOTE_WRITE) == 0) {
+    region = pin_as(base, size, access | FI_WRITE);  // FI_WRITE: the source of puts
+  }
+  return region;
+}
+
+Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
+  OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
+  wire::Handle handle{};
+  OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
+  if (size == 0) return encode_handle(handle);
+  std::uint64_t access = 0;
+  if (includes(rights, Rights::remote_read)) access |= FI_REMOTE_READ;
+  if (includes(rights, Rights::remote_write)) access |= FI_REMOTE_WRITE;
+  bool writable = false;
+  auto region = pin(base, size, access, writable);
+  if (!region) {
+    log::once(log::Level::info, "btl.ofi register", "btl.ofi", "memory is reached by messages: {}",
+              to_string(region.error()));
+    return encode_handle(handle);
+  }
+  handle.key = fi_mr_key(region->get());
+  if (handle.key == FI_KEY_NOTAVAIL) return encode_handle(handle);  // the region ends here
+  handle.flags = wire::kHasKey | (device_.needs(FI_MR_VIRT_ADDR) ? wire::kVirtualAddress : 0);
+  if (entries_.size() <= handle.software.slot) entries_.resize(handle.software.slot + std::size_t{1});
+  entries_[handle.software.slot] = {
+      handle.software.generation, handle.software.base, size, std::move(*region), 0, writable, false};
+  return encode_handle(handle);
+}
+
+Result<void> Memory::remove(const MemoryHandle& handle) {
+  OPAL_TRY_ASSIGN(const wire::Handle decoded, decode_handle(handle));
+  OPAL_TRY(table_.remove(software_part(decoded)));
+  if (decoded.software.slot < entries_.size()) entries_[decoded.software.slot] = {};
+  return {};
+}
+
+void Memory::invalidate(const MemoryHandle& handle) noexcept {
+  const auto decoded = decode_handle(handle);
+  if (!decoded) return;
+  table_.invalidate(software_part(*decoded));
+  if ((decoded->flags & wire::kHasKey) != 0) stale_.add(decoded->software.slot);
+}
+
+void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  if (const auto decoded = decode_handle(handle)) table_.invalidate_part(software_part(*decoded), gone);
+}
+
+void Memory::revoke(std::uint32_t slot) noexcept {
+  if (slot >= entries_.size()) return;
+  Entry& entry = entries_[slot];
+  // The slot may hold a new registration already.
+  if (entry.region == nullptr || table_.view().find(slot, entry.generation)) return;
+  entry.stale = true;
+  if (entry.users == 0) entry.region.reset();
+}
+
+void Memory::revoke_stale() noexcept {
+  const bool some_lost = stale_.take([this](std::uint32_t slot) { revoke(slot); });
+  for (std::uint32_t slot = 0; some_lost && slot < entries_.size(); ++slot) revoke(slot);
+}
+
+void Memory::give_back(const Local& local) noexcept {
+  Entry& entry = entries_[local.slot_];
+  if (entry.generation != local.generation_) return;  // deregistered meanwhile
+  if (--entry.users == 0 && entry.stale) entry.region.reset();
+}
+
+Memory::Local Memory::find(const MemoryHandle& handle, const void* address, std::uint64_t size, bool writing) noexcept {
+  const auto decoded = decode_handle(handle);
+  if (!decoded || decoded->software.slot >= entries_.size()) return {};
+  Entry& entry = entries_[decoded->software.slot];
+  if (entry.region == nullptr || entry.stale || entry.generation != decoded->software.generation) return {};
+  const std::uint64_t offset = reinterpret_cast<std::uint64_t>(address) - entry.base;
+  if (offset > entry.size || size > entry.size - offset) return {};
+  if (writing && !entry.writable) return {};
+  ++entry.users;
+  return {*this, decoded->software.slot, entry.generation, fi_mr_desc(entry.region.get())};
+}
+
+}  // namespace opal::btl::ofi

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/ofi/one_sided_lane.hpp"
+
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+
+#include "opal/btl/ofi/module.hpp"
+#include "opal/core/log.hpp"
+#include "opal/rcache/cache.hpp"
+
+namespace opal::btl::ofi {
+namespace {
+
+constexpr std::size_t kDepth = 64;                 // pieces in flight
+constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration without a registration cache
+
+}  // namespace
+
+Result<void> OneSidedLane::open() noexcept {
+  if (lane_.endpoint != nullptr) return {};
+  OPAL_TRY_ASSIGN(Lane lane, ofi_.device().open_lane());
+  OPAL_TRY(Device::enable(lane));
+  if (lane.wait_fd >= 0) OPAL_TRY(ofi_.waiting().watch(lane.wait_fd));
+  lane_ = std::move(lane);
+  free_.clear();
+  pieces_.resize(kDepth);
+  for (Piece& piece : pieces_) free_.push_back(&piece);
+  return {};
+}
+
+void OneSidedLane::close() noexcept {
+  if (lane_.wait_fd >= 0) ofi_.waiting().unwatch(lane_.wait_fd);
+  lane_.endpoint.reset();
+  lane_.completions.reset();
+  lane_.wait_fd = -1;
+  for (Piece& piece : pieces_) release(piece);
+  in_flight_ = 0;
+}
+
+void OneSidedLane::abandon() noexcept {
+  lane_.abandon();
+  for (Piece& piece : pieces_) (void)piece.pinned.release();
+}
+
+Result<void> OneSidedLane::start(RdmaOperation& operation) noexcept {
+  OPAL_TRY(open());
+  started_.push_back(&operation);
+  unposted_.push_back(&operation);
+  advance();
+  return {};
+}
+
+void OneSidedLane::advance() noexcept {
+  while (!unposted_.empty() && !free_.empty()) {
+    RdmaOperation& operation = *unposted_.front();
+    const Room room = post(operation);
+    if (room == Room::later) {
+      if (in_flight_ == 0) ofi_.on_stalled();
+      return;
+    }
+    if (room == Room::refused) ofi_.transfer_of(operation).refused = true;
+    if (room == Room::posted && operation.moved != operation.total) continue;
+    unposted_.erase(unposted_.begin());
+    if (room == Room::refused) settle(operation);
+  }
+}
+
+Result<void*> OneSidedLane::find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
+                                        std::uint64_t size) noexcept {
+  if (const Transfer& transfer = ofi_.transfer_of(operation); transfer.local) return transfer.local.descriptor();
+  const bool writing = operation.kind == OperationKind::get;
+  if (rcache::Cache* const cache = ofi_.registrations(); cache != nullptr) {
+    OPAL_TRY_ASSIGN(piece.lease, cache->get(local, size, static_cast<rcache::Access>(Rights::none)));
+    piece.local = ofi_.memory().find(piece.lease->cookie().get<MemoryHandle>(), local, size, writing);
+    if (piece.local) return piece.local.descriptor();
+    piece.lease.reset();
+  }
+  bool writable = false;
+  OPAL_TRY_ASSIGN(piece.pinned, ofi_.memory().pin(local, size, 0, writable));
+  if (writing && !writable) return Error{Errc::permission, 0, "get: its destination cannot be written"};
+  return fi_mr_desc(piece.pinned.get());
+}
+
+OneSidedLane::Room OneSidedLane::post(RdmaOperation& operation) noexcept {
+  Piece& piece = *free_.back();
+  const Transfer& transfer = ofi_.transfer_of(operation);
+  std::byte* const local = operation.local + operation.moved;
+  const std::uint64_t left = operation.total - operation.moved;
+  const std::uint64_t limit =
+      std::min<std::uint64_t>(ofi_.config().max_request.bytes, ofi_.device().info().ep_attr->max_msg_size);
+  std::uint64_t size = std::min(left, limit);
+  void* descriptor = nullptr;
+  if (ofi_.device().needs(FI_MR_LOCAL) || ofi_.config().register_local) {
+    const rcache::Cache* const cache = ofi_.registrations();
+    const std::uint64_t chunk = cache != nullptr ? cache->config().max_chunk.bytes : kUncachedChunk;
+    size = std::min(size, rcache::first_chunk(reinterpret_cast<std::uintptr_t>(local), left, chunk));
+    const auto found = find_memory(piece, operation, local, size);
+    if (!found) {
+      release(piece);
+      return in_flight_ != 0 && found.error().code == Errc::limit_reached ? Room::later : Room::refused;
+    }
+    descriptor = *found;
+  }
+  const iovec here{local, size};
+  const fi_rma_iov there{provider_address(transfer.handle, operation.base + operation.moved), size,
+                         transfer.handle.key};
+  fi_msg_rma message{};
+  message.msg_iov = &here;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.addr = static_cast<Endpoint*>(operation.to)->to();
+  message.rma_iov = &there;
+  message.rma_iov_count = 1;
+  message.context = static_cast<Operation*>(&piece);
+  fid_ep* const endpoint = lane_.endpoint.get();
+  const auto result = operation.is_put() ? fi_writemsg(endpoint, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE)
+                                         : fi_readmsg(endpoint, &message, FI_COMPLETION);
+  if (result != 0) {
+    release(piece);
+    if (result == -FI_EAGAIN) return Room::later;
+    log::once(log::Level::info, "btl.ofi one-sided", "btl.ofi", "a put or get goes by messages: {}",
+              to_string(error_of(result, "fi_writemsg or fi_readmsg")));
+    return Room::refused;
+  }
+  free_.pop_back();
+  piece.operation = &operation;
+  piece.size = size;
+  operation.moved += size;
+  ++ofi_.transfer_of(operation).in_flight;
+  ++in_flight_;
+  return Room::posted;
+}
+
+void OneSidedLane::release(Piece& piece) noexcept {
+  piece.local.reset();
+  piece.lease.reset();
+  piece.pinned.reset();
+  piece.operation = nullptr;
+}
+
+bool OneSidedLane::poll() noexcept {
+  if (lane_.completions == nullptr) [[likely]]
+    return false;
+  std::array<fi_cq_data_entry, 16> batch;
+  const auto count = fi_cq_read(lane_.completions.get(), batch.data(), batch.size());
+  if (count > 0) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      if (batch[i].op_context != nullptr) on_done(*static_cast<Operation*>(batch[i].op_context), {});
+    }
+    return true;
+  }
+  if (count != -FI_EAVAIL) return false;
+  fi_cq_err_entry entry{};
+  if (fi_cq_readerr(lane_.completions.get(), &entry, 0) < 0 || entry.op_context == nullptr) return true;
+  log::debug("btl.ofi", "a put or get was refused: {}", library().strerror(entry.err));
+  on_done(*static_cast<Operation*>(entry.op_context), {Errc::peer_gone, entry.err, "ofi: put or get"});
+  return true;
+}
+
+void OneSidedLane::on_done(Operation& done, const Error& why) noexcept {
+  auto& piece = static_cast<Piece&>(done);
+  if (piece.operation == nullptr) return;
+  RdmaOperation& operation = *piece.operation;
+  Transfer& transfer = ofi_.transfer_of(operation);
+  --in_flight_;
+  --transfer.in_flight;
+  if (why.code == Errc{}) {
+    transfer.acknowledged += piece.size;
+  } else {
+    transfer.refused = true;
+    std::erase(unposted_, &operation);
+  }
+  release(piece);
+  free_.push_back(&piece);
+  settle(operation);
+  advance();
+}
+
+/// Ends the operation here if no piece is in flight and none is left to post.
+void OneSidedLane::settle(RdmaOperation& operation) noexcept {
+  const Transfer& transfer = ofi_.transfer_of(operation);
+  if (transfer.in_flight != 0) return;
+  const bool whole = transfer.acknowledged == operation.total;
+  if (!whole && !transfer.refused) return;
+  std::erase(started_, &operation);
+  if (whole) return ofi_.finish(operation, {});
+  ofi_.emulate(operation);
+}
+
+void OneSidedLane::drop(const btl::Endpoint& endpoint) noexcept {
+  const auto is_its = [&](const RdmaOperation* operation) { return operation->to == &endpoint; };
+  std::erase_if(unposted_, is_its);
+  const bool in_flight = std::any_of(started_.begin(), started_.end(), [&](const RdmaOperation* operation) {
+    return is_its(operation) && ofi_.transfer_of(*operation).in_flight != 0;
+  });
+  std::erase_if(started_, is_its);
+  if (!in_flight) return;
+  close();
+  for (RdmaOperation* const operation : started_) {
+    Transfer& transfer = ofi_.transfer_of(*operation);
+    transfer.in_flight = 0;
+    transfer.acknowledged = 0;
+    operation->moved = 0;
+  }
+  unposted_ = started_;
+  if (started_.empty()) return;
+  if (const auto opened = open(); !opened) {
+    for (RdmaOperation* const operation : started_) ofi_.emulate(*operation);
+    unposted_.clear();
+    return started_.clear();
+  }
+  ofi_.on_stalled();  // resume() posts them
+}
+
+bool OneSidedLane::arm() noexcept {
+  if (lane_.completions == nullptr || lane_.wait_fd < 0) return true;
+  fid* queue = &lane_.completions->fid;
+  return fi_trywait(ofi_.device().fabric(), &queue, 1) == FI_SUCCESS;
+}
+
+}  // namespace opal::btl::ofi

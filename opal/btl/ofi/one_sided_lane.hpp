@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/ofi/one_sided_lane.hpp — the libfabric endpoint for puts and gets of this process, opened by the first one.
+// It is not the endpoint of messages, for two reasons:
+//   - A provider may end its connection to a peer when it refuses an operation; messages must survive that.
+//   - libfabric cannot cancel an operation.  When an endpoint ends with operations in flight, the module closes the
+//     lane, after which the provider does not access the caller's memory, and posts the operations of other peers
+//     again.
+// An operation that fails here is repeated by messages: puts and gets may be repeated, and the target of messages
+// refuses precisely.  Owned by the module.  Threads: as the module.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "opal/btl/ofi/device/device.hpp"
+#include "opal/btl/ofi/memory/memory.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/rcache/registrations/lease.hpp"
+
+namespace opal::btl::ofi {
+
+class Module;
+
+/// What the lane adds to an RdmaOperation.  Its completion is that of the repetition by messages.
+struct Transfer : Completion {
+  wire::Handle handle{};  ///< remote
+  Memory::Local local;    ///< of the caller's handle; may be empty
+  Module* module = nullptr;
+  RdmaOperation* operation = nullptr;
+  std::uint64_t acknowledged = 0;  ///< bytes
+  std::uint32_t in_flight = 0;     ///< pieces
+  bool refused = false;            ///< a piece has failed
+  bool repeated = false;           ///< messages do it now
+};
+
+class OneSidedLane {
+ public:
+  explicit OneSidedLane(Module& module) noexcept : ofi_(module) {}
+  OneSidedLane(const OneSidedLane&) = delete;
+  OneSidedLane& operator=(const OneSidedLane&) = delete;
+  ~OneSidedLane() = default;
+
+  /// Takes a put or get, whose Transfer is set.  Errors: those of opening the lane.
+  Result<void> start(RdmaOperation& operation) noexcept;
+  /// Takes completions; true: there were some.
+  bool poll() noexcept;
+  /// Posts what found no room.
+  void resume() noexcept { advance(); }
+  /// A piece has ended; `why`: its error, with code 0 for success.
+  void on_done(Operation& piece, const Error& why) noexcept;
+  /// Gives up the operations on the endpoint; afterwards the provider does not access their memory.  The caller
+  /// finishes them.
+  void drop(const btl::Endpoint& endpoint) noexcept;
+  /// Prepares a sleep; false: there is work.
+  [[nodiscard]] bool arm() noexcept;
+  /// True if operations are in flight and no descriptor reports their end.
+  [[nodiscard]] bool must_poll() const noexcept { return in_flight_ != 0 && lane_.wait_fd < 0; }
+  /// Forgets the objects without closing them; in a forked child.
+  void abandon() noexcept;
+
+ private:
+  enum class Room : std::uint8_t { posted, later, refused };
+  struct Piece : Operation {
+    Piece() noexcept : Operation(Kind::one_sided) {}
+    RdmaOperation* operation = nullptr;  // null: free
+    std::uint64_t size = 0;
+    rcache::Lease lease;  // of local memory
+    Memory::Local local;
+    MemoryRegion pinned;
+  };
+  Result<void> open() noexcept;
+  void close() noexcept;
+  void advance() noexcept;
+  [[nodiscard]] Room post(RdmaOperation& operation) noexcept;
+  [[nodiscard]] Result<void*> find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
+                                          std::uint64_t size) noexcept;
+  static void release(Piece& piece) noexcept;
+  void settle(RdmaOperation& operation) noexcept;
+
+  Module& ofi_;
+  std::deque<Piece> pieces_;
+  std::vector<Piece*> free_;
+  std::uint32_t in_flight_ = 0;
+  std::vector<RdmaOperation*> unposted_;  // in order of start(); the first may be posted in part
+  std::vector<RdmaOperation*> started_;   // all operations of the lane
+  Lane lane_;                             // closed before the memory that it uses
+};
+
+}  // namespace opal::btl::ofi

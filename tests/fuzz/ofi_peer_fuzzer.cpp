@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What peers of the ofi transport send before they have proven anything: address blobs and Hellos; and memory handles.
+#include <cstdint>
+#include <cstdlib>
+
+#include "opal/btl/ofi/connections/address.hpp"
+#include "opal/btl/ofi/connections/handshake.hpp"
+#include "opal/btl/ofi/memory/memory.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace opal;
+  using namespace opal::btl::ofi;
+  const ByteSpan bytes = std::as_bytes(std::span{data, size});
+  std::size_t sum = 0;
+  if (const auto address = decode(bytes)) {
+    if (encode(*address) != std::vector<std::byte>{bytes.begin(), bytes.end()}) std::abort();
+    sum += address->name.size();
+  }
+  wire::Hello hello{};
+  if (read_object(bytes, hello)) {
+    // A key that was drawn here cannot be guessed.
+    static const Secret key = connection_key(*Secret::from_text(Secret::random_text()), fresh_nonce());
+    if (is_genuine(key, hello.from, bytes.subspan(sizeof hello), hello)) std::abort();
+  }
+  if (const auto handle = MemoryHandle::from_bytes(bytes)) {
+    if (const auto decoded = decode_handle(*handle)) sum += decoded->software.slot;
+  }
+  return sum == ~std::size_t{0} ? -1 : 0;
+}
