@@ -14,6 +14,7 @@
 constexpr unsigned int kTheirPortable = CU_MEMHOSTREGISTER_PORTABLE;
 #undef CU_MEMHOSTREGISTER_PORTABLE
 // cuda.h may choose another version of these for per-thread default streams.
+#undef cuMemcpy2DAsync
 #undef cuMemcpyDtoD
 #undef cuMemcpyDtoDAsync
 #undef cuMemcpyDtoH

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/sanitizer.hpp"
 #include "opal/rcache/cache.hpp"
 #include "tests/rcache/fake_device.hpp"
 
