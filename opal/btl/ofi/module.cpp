@@ -45,9 +45,9 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   const Attributes attributes = attributes_of(device, config, native);
   OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
   OPAL_TRY_ASSIGN(Lane lane, device.open_lane());
+  OPAL_TRY(Device::enable(lane));
   OPAL_TRY_ASSIGN(ReceiveBuffers buffers, ReceiveBuffers::create(device, lane, wire::message_size(attributes.max_send),
                                                                  config.receive_memory.bytes));
-  OPAL_TRY(Device::enable(lane));
   if (lane.wait_fd >= 0) OPAL_TRY(waiting.watch(lane.wait_fd));
   Address address{};
   OPAL_TRY_ASSIGN(address.name, Device::name_of(lane, wire::kMostName));

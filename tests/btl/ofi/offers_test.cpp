@@ -40,6 +40,10 @@ TEST(OfiOffers, ANamedProviderIsTakenAlsoIfItIsSoftware) {
   EXPECT_FALSE(choose(kSoftwareOnly, "tcp", "")) << "a part is another provider";
 }
 
+TEST(OfiOffers, ShmIsRefusedInFavourOfSm) {
+  EXPECT_EQ(choose(kSoftwareOnly, "shm", "").error().code, Errc::not_supported);
+}
+
 TEST(OfiOffers, AnUnknownDomainIsRefusedWithThoseOfTheProvider) {
   const auto refused = choose(kSoftwareOnly, "tcp;ofi_rxm", "eth1");
   ASSERT_FALSE(refused);

@@ -35,7 +35,7 @@ class OPAL_EXPORT Device {
   /// Errors: unreachable (no such provider), not_supported (no libfabric), and those of error_of().
   static Result<Device> open(const Config& config);
 
-  /// Opens an endpoint.  Before enable() the caller may set options.
+  /// Opens an endpoint.  enable() follows at once: shm takes no option before it.
   [[nodiscard]] Result<Lane> open_lane() const noexcept;
   static Result<void> enable(const Lane& lane) noexcept;
   /// The libfabric address of an enabled endpoint, at most `most` bytes.

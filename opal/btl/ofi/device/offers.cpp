@@ -20,6 +20,8 @@ bool has_part(std::string_view provider, std::span<const std::string_view> wante
 }
 
 constexpr std::string_view kSoftware[] = {"tcp", "udp", "sockets", "net", "shm", "sm2", "lnx"};
+/// In libfabric 1.17 a send to a peer that has closed its endpoint is an access to unmapped memory.
+constexpr std::string_view kRefused[] = {"shm"};
 constexpr std::string_view kOfVerbs[] = {"verbs", "psm3"};
 
 /// Each provider once, in the order of the offers; of `domain` only if it is not empty.
@@ -46,6 +48,10 @@ bool is_software(std::string_view provider) { return has_part(provider, kSoftwar
 bool is_served(std::string_view provider) { return is_software(provider) || has_part(provider, kOfVerbs); }
 
 Result<std::size_t> choose(std::span<const Offer> offers, std::string_view provider, std::string_view domain) {
+  if (has_part(provider, kRefused)) {
+    return Error{Errc::not_supported, 0,
+                 "ofi: libfabric's shm ends the process that sends to an ended peer (1.17); sm reaches this host's"};
+  }
   std::vector<std::string_view> domains;  // of the wanted provider
   for (std::size_t i = 0; i < offers.size(); ++i) {
     const bool fits = provider.empty() ? !is_served(offers[i].provider) : same_provider(offers[i].provider, provider);

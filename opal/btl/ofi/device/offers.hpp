@@ -27,7 +27,7 @@ OPAL_EXPORT bool is_software(std::string_view provider);
 OPAL_EXPORT bool is_served(std::string_view provider);
 
 /// Returns the index of the offer to use.  `provider` empty: the first one that is not served.  `domain` empty: any.
-/// Errors: unreachable (there is none; the text lists the offers and the variable to set).
+/// Errors: unreachable (there is none; the text lists the offers and the variable to set), not_supported (shm).
 OPAL_EXPORT Result<std::size_t> choose(std::span<const Offer> offers, std::string_view provider,
                                        std::string_view domain);
 
