@@ -18,7 +18,9 @@ inline constexpr Removed kRemoved[] = {
     {"scif", "its coprocessor (Xeon Phi, Knights Corner) is no longer made; processes of one host are reached by sm"},
     {"udapl", "its hardware (InfiniBand, RoCE, iWARP) is reached by verbs"},
     {"ugni", "Gemini and Aries are reached by tcp, their successor Slingshot by ofi"},
-    {"usnic", "its hardware (Cisco VIC) is an Ethernet adapter and is reached by tcp, or by ofi if libfabric has a provider for it"},
+    {"usnic",
+     "its hardware (Cisco VIC) is an Ethernet adapter and is reached by tcp, or by ofi if libfabric has a provider for "
+     "it"},
     {"vader", "it is called sm now"},
 };
 
