@@ -44,13 +44,14 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   const bool native = wants_native(device, config);
   const Attributes attributes = attributes_of(device, config, native);
   OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
-  OPAL_TRY_ASSIGN(Lane lane, device.open_lane());
-  OPAL_TRY(Device::enable(lane));
-  OPAL_TRY_ASSIGN(ReceiveBuffers buffers, ReceiveBuffers::create(device, lane, wire::message_size(attributes.max_send),
-                                                                 config.receive_memory.bytes));
-  if (lane.wait_fd >= 0) OPAL_TRY(waiting.watch(lane.wait_fd));
+  OPAL_TRY_ASSIGN(FabricEndpoint fabric, device.open_endpoint());
+  OPAL_TRY(Device::enable(fabric));
+  OPAL_TRY_ASSIGN(
+      ReceiveBuffers buffers,
+      ReceiveBuffers::create(device, fabric, wire::message_size(attributes.max_send), config.receive_memory.bytes));
+  if (fabric.wait_fd >= 0) OPAL_TRY(waiting.watch(fabric.wait_fd));
   Address address{};
-  OPAL_TRY_ASSIGN(address.name, Device::name_of(lane, wire::kMostName));
+  OPAL_TRY_ASSIGN(address.name, Device::name_of(fabric, wire::kMostName));
   address.head.id = parameters.id;
   address.head.token = fresh_nonce();
   address.head.host = this_host();
@@ -59,14 +60,15 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   address.head.provider = provider_name(device.provider());
   log::debug("btl.ofi", "provider {}, domain {}, put and get {}", device.provider(), device.domain_name(),
              native ? "by the provider" : "by messages");
-  std::unique_ptr<Module> module{new Module{parameters, config, attributes, native, std::move(device), std::move(lane),
-                                            std::move(buffers), std::move(waiting), std::move(address)}};
+  std::unique_ptr<Module> module{new Module{parameters, config, attributes, native, std::move(device),
+                                            std::move(fabric), std::move(buffers), std::move(waiting),
+                                            std::move(address)}};
   module->receive_buffers_.post_idle();
   return module;
 }
 
 Module::Module(const ModuleParameters& parameters, const Config& config, const Attributes& attributes, bool native,
-               Device device, Lane messages, ReceiveBuffers receive_buffers, Waiting waiting, Address address)
+               Device device, FabricEndpoint messages, ReceiveBuffers receive_buffers, Waiting waiting, Address address)
     : ConnectedTransport(parameters, attributes),
       config_(config),
       device_(std::move(device)),
@@ -85,7 +87,7 @@ Module::Module(const ModuleParameters& parameters, const Config& config, const A
       messages_(std::move(messages)),
       memory_(device_, messages_, parameters.registrations),
       pipelined_(*this, emulation(), operations()),
-      lane_(*this) {}
+      one_sided_(*this) {}
 
 /// Closes what this process alone uses.  libfabric's descriptors stay open in the child: they are the library's.
 void Module::close_in_child() noexcept {
@@ -96,7 +98,7 @@ void Module::close_in_child() noexcept {
 
 /// In a forked child: no call of libfabric, which would change what the parent uses.
 void Module::abandon() noexcept {
-  lane_.abandon();
+  one_sided_.abandon();
   memory_.abandon();
   messages_.abandon();
   receive_buffers_.abandon();

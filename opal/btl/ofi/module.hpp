@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/ofi/module.hpp — one domain of a libfabric provider, with reliable unconnected endpoints (FI_EP_RDM).  One
-// endpoint carries the messages of all peers; a second one, the lane, the puts and gets of this process.  Credits bound
-// the messages that a peer has in flight.  Reasons: docs/design/ofi.md.  If two sides connect to each other at once,
-// the attempt of the side with the lower PeerId remains.
-// The observer gets peer_gone with errno 0 for a disconnect, and an error with an errno for a failure, as with tcp.
-// Threads: as btl::Module.
+// endpoint carries the messages of all peers; a second one, the one-sided endpoint, the puts and gets of this process.
+// Credits bound the messages that a peer has in flight.  Reasons: docs/design/ofi.md.  If two sides connect to each
+// other at once, the attempt of the side with the lower PeerId remains. The observer gets peer_gone with errno 0 for a
+// disconnect, and an error with an errno for a failure, as with tcp. Threads: as btl::Module.
 #pragma once
 #include <array>
 #include <deque>
@@ -20,7 +19,7 @@
 #include "opal/btl/ofi/memory/memory.hpp"
 #include "opal/btl/ofi/messages/receive_buffers.hpp"
 #include "opal/btl/ofi/messages/send_buffers.hpp"
-#include "opal/btl/ofi/one_sided_lane.hpp"
+#include "opal/btl/ofi/one_sided_endpoint.hpp"
 #include "opal/btl/shared/connected_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/shared/waiting.hpp"
@@ -58,7 +57,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
 
-  // For endpoints and the lane.
+  // For endpoints and the one-sided endpoint.
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] const Device& device() const noexcept { return device_; }
   [[nodiscard]] fid_ep& endpoint() const noexcept { return *messages_.endpoint; }
@@ -96,7 +95,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void close_in_child() noexcept override;
   void abandon() noexcept;
   Module(const ModuleParameters& parameters, const Config& config, const Attributes& attributes, bool native,
-         Device device, Lane messages, ReceiveBuffers receive_buffers, Waiting waiting, Address address);
+         Device device, FabricEndpoint messages, ReceiveBuffers receive_buffers, Waiting waiting, Address address);
 
   // peers.cpp
   Result<std::unique_ptr<Endpoint>> make_endpoint(const PeerId& peer, const Address& address);
@@ -127,11 +126,11 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   const Secret key_;
   const std::size_t inline_size_;
   const bool native_;
-  Lane messages_;  // closed before its buffers
+  FabricEndpoint messages_;  // closed before its buffers
   Memory memory_;
   PipelinedTransfers pipelined_;         // of whole address spaces
   std::deque<Transfer> transfers_;       // by the operation's slot
-  OneSidedLane lane_;                    // closed before the memory that it uses
+  OneSidedEndpoint one_sided_;           // closed before the memory that it uses
   std::vector<RdmaOperation*> refused_;  // to be done by messages, which have no room
   std::vector<Endpoint*> slots_;         // by Frame::slot; null: free
   std::vector<std::uint32_t> free_slots_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Put and get over the lane if the provider does them, else by messages (rdma_emulation.hpp), as all atomics are.
+// Put and get over the one-sided endpoint if the provider does them, else by messages (rdma_emulation.hpp), as all
+// atomics are.
 #include "opal/btl/ofi/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
@@ -70,8 +71,8 @@ Post Module::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here, co
   transfer.module = this;
   transfer.operation = operation;
   if (local != nullptr) transfer.local = memory_.find(*local, here, size, kind == OperationKind::get);
-  if (const auto started = lane_.start(*operation); !started) {
-    log::once(log::Level::warn, "btl.ofi lane", "btl.ofi", "puts and gets go by messages: {}",
+  if (const auto started = one_sided_.start(*operation); !started) {
+    log::once(log::Level::warn, "btl.ofi one-sided", "btl.ofi", "puts and gets go by messages: {}",
               opal::to_string(started.error()));
     emulate(*operation);
   }
@@ -118,7 +119,7 @@ Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
 
 void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   if (native_) {
-    lane_.drop(endpoint);
+    one_sided_.drop(endpoint);
     std::erase_if(refused_, [&](const RdmaOperation* operation) { return operation->to == &endpoint; });
     pipelined_.endpoint_gone(endpoint, why);
   }

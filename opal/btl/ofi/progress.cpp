@@ -56,7 +56,7 @@ void Module::on_completion(const fi_cq_data_entry& entry) noexcept {
   if (operation == nullptr) return;
   switch (operation->kind) {
     case Operation::Kind::send: return on_sent(static_cast<SendBuffer&>(*operation), {});
-    case Operation::Kind::one_sided: return lane_.on_done(*operation, {});
+    case Operation::Kind::one_sided: return one_sided_.on_done(*operation, {});
     case Operation::Kind::receive:
       if (const ByteSpan message = receive_buffers_.message_of(entry); !message.empty()) on_message(message);
       return receive_buffers_.recycle(entry);
@@ -75,7 +75,7 @@ void Module::on_failure(fid_cq* queue) noexcept {
                   static_cast<std::uint64_t>(entry.prov_errno)};
   switch (operation->kind) {
     case Operation::Kind::send: return on_sent(static_cast<SendBuffer&>(*operation), why);
-    case Operation::Kind::one_sided: return lane_.on_done(*operation, why);
+    case Operation::Kind::one_sided: return one_sided_.on_done(*operation, why);
     case Operation::Kind::receive:
       return receive_buffers_.recycle({entry.op_context, entry.flags, 0, entry.buf, entry.data});
   }
@@ -132,7 +132,7 @@ std::uint64_t Module::next_time() const noexcept {
   for (const auto& [peer, endpoint] : living()) consider(endpoint->wake_ns());
   for (const auto& endpoint : leaving()) consider(endpoint->wake_ns());
   if (some_stalled_ || !receive_buffers_.idle()) consider(time_after(kRetryInterval));
-  if (messages_.wait_fd < 0 || lane_.must_poll()) consider(time_after(kPollInterval));
+  if (messages_.wait_fd < 0 || one_sided_.must_poll()) consider(time_after(kPollInterval));
   return next;
 }
 
@@ -157,7 +157,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   if (memory_.some_stale()) [[unlikely]]
     memory_.revoke_stale();
   const bool messages = poll_messages();
-  const bool busy = lane_.poll() || messages;
+  const bool busy = one_sided_.poll() || messages;
   quiet_ = busy ? 0 : quiet_ + 1;
   busy_rounds_ += busy ? 1 : 0;
   const bool look = busy ? busy_rounds_ % kBusyRoundsPerLook == 0 : quiet_ % kRoundsPerLook == 1;
@@ -168,7 +168,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
     some_stalled_ = false;
     for (const auto& [peer, endpoint] : living()) endpoint->resume();
     for (const auto& endpoint : leaving()) endpoint->resume();
-    lane_.resume();
+    one_sided_.resume();
   }
   if (!refused_.empty()) [[unlikely]]
     std::erase_if(refused_, [this](RdmaOperation* operation) { return emulate_now(*operation); });
@@ -184,7 +184,7 @@ bool Module::arm_wake_up() noexcept {
   if (count != -FI_EAGAIN && count != 0) return false;
   fid* queue = &messages_.completions->fid;
   if (messages_.wait_fd >= 0 && fi_trywait(device_.fabric(), &queue, 1) != FI_SUCCESS) return false;
-  if (!lane_.arm()) return false;
+  if (!one_sided_.arm()) return false;
   waiting_.set_clock(next_time());
   epoll_event event{};
   if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) {

@@ -90,8 +90,8 @@ TEST_F(OfiModule, ASilentPeerLives) {
 class Outsider {
  public:
   explicit Outsider(Side& target)
-      : device_(std::move(*btl::ofi::Device::open(config()))), lane_(std::move(*device_.open_lane())) {
-    EXPECT_TRUE(btl::ofi::Device::enable(lane_));
+      : device_(std::move(*btl::ofi::Device::open(config()))), one_sided_(std::move(*device_.open_endpoint())) {
+    EXPECT_TRUE(btl::ofi::Device::enable(one_sided_));
     const auto address = btl::ofi::decode(target.module().address());
     EXPECT_EQ(fi_av_insert(device_.addresses(), address->name.data(), 1, &to_, 0, nullptr), 1);
   }
@@ -99,15 +99,15 @@ class Outsider {
     ASSERT_TRUE(pump(
         [&] {
           fi_cq_data_entry entry{};
-          (void)fi_cq_read(lane_.completions.get(), &entry, 1);
-          return fi_inject(lane_.endpoint.get(), bytes.data(), bytes.size(), to_) != -FI_EAGAIN;
+          (void)fi_cq_read(one_sided_.completions.get(), &entry, 1);
+          return fi_inject(one_sided_.endpoint.get(), bytes.data(), bytes.size(), to_) != -FI_EAGAIN;
         },
         target));
   }
 
  private:
   btl::ofi::Device device_;
-  btl::ofi::Lane lane_;
+  btl::ofi::FabricEndpoint one_sided_;
   fi_addr_t to_ = FI_ADDR_UNSPEC;
 };
 

@@ -115,39 +115,39 @@ Result<Device> Device::open(const Config& config) {
   return device;
 }
 
-Result<Lane> Device::open_lane() const noexcept {
+Result<FabricEndpoint> Device::open_endpoint() const noexcept {
   const std::size_t size = info_->tx_attr->size + info_->rx_attr->size;
   auto queue = open_queue(domain_.get(), size, FI_WAIT_FD);
-  Lane lane;
+  FabricEndpoint fabric;
   if (queue) {
-    lane.completions = std::move(*queue);
-    if (fi_control(&lane.completions->fid, FI_GETWAIT, &lane.wait_fd) != 0) lane.wait_fd = -1;
+    fabric.completions = std::move(*queue);
+    if (fi_control(&fabric.completions->fid, FI_GETWAIT, &fabric.wait_fd) != 0) fabric.wait_fd = -1;
   } else {
-    OPAL_TRY_ASSIGN(lane.completions, open_queue(domain_.get(), size, FI_WAIT_NONE));
+    OPAL_TRY_ASSIGN(fabric.completions, open_queue(domain_.get(), size, FI_WAIT_NONE));
   }
   fid_ep* endpoint = nullptr;
   if (const int result = fi_endpoint(domain_.get(), info_.get(), &endpoint, nullptr); result != 0) {
     return error_of(result, "fi_endpoint");
   }
-  lane.endpoint.reset(endpoint);
+  fabric.endpoint.reset(endpoint);
   if (const int result = fi_ep_bind(endpoint, &addresses_->fid, 0); result != 0) {
     return error_of(result, "fi_ep_bind(av)");
   }
-  if (const int result = fi_ep_bind(endpoint, &lane.completions->fid, FI_TRANSMIT | FI_RECV); result != 0) {
+  if (const int result = fi_ep_bind(endpoint, &fabric.completions->fid, FI_TRANSMIT | FI_RECV); result != 0) {
     return error_of(result, "fi_ep_bind(cq)");
   }
-  return lane;
+  return fabric;
 }
 
-Result<void> Device::enable(const Lane& lane) noexcept {
-  if (const int result = fi_enable(lane.endpoint.get()); result != 0) return error_of(result, "fi_enable");
+Result<void> Device::enable(const FabricEndpoint& fabric) noexcept {
+  if (const int result = fi_enable(fabric.endpoint.get()); result != 0) return error_of(result, "fi_enable");
   return {};
 }
 
-Result<std::vector<std::byte>> Device::name_of(const Lane& lane, std::size_t most) {
+Result<std::vector<std::byte>> Device::name_of(const FabricEndpoint& fabric, std::size_t most) {
   std::vector<std::byte> name(most);
   std::size_t size = name.size();
-  if (const int result = fi_getname(&lane.endpoint->fid, name.data(), &size); result != 0) {
+  if (const int result = fi_getname(&fabric.endpoint->fid, name.data(), &size); result != 0) {
     return error_of(result, "fi_getname");
   }
   if (size == 0 || size > most)

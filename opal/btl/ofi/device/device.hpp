@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/ofi/device/device.hpp — one domain of a provider: fabric, domain, address vector, and endpoints.
-//   Lane    an endpoint (FI_EP_RDM) with a completion queue of its own.  The first carries messages and is the target
-//           of peers' puts and gets; one_sided_lane.hpp opens another one for those of this process.
+//   FabricEndpoint    an endpoint (FI_EP_RDM) with a completion queue of its own.  The first carries messages and is
+//   the target
+//           of peers' puts and gets; one_sided_endpoint.hpp opens another one for those of this process.
 // Owned by the module.  Threads: as the module.
 #pragma once
 #include <memory>
@@ -18,7 +19,7 @@
 
 namespace opal::btl::ofi {
 
-struct Lane {
+struct FabricEndpoint {
   Owned<fid_cq> completions;
   Owned<fid_ep> endpoint;  // closed before its queue
   int wait_fd = -1;        ///< becomes readable when there are completions; -1: the provider has no such descriptor
@@ -36,10 +37,10 @@ class OPAL_EXPORT Device {
   static Result<Device> open(const Config& config);
 
   /// Opens an endpoint.  enable() follows at once: shm takes no option before it.
-  [[nodiscard]] Result<Lane> open_lane() const noexcept;
-  static Result<void> enable(const Lane& lane) noexcept;
+  [[nodiscard]] Result<FabricEndpoint> open_endpoint() const noexcept;
+  static Result<void> enable(const FabricEndpoint& fabric) noexcept;
   /// The libfabric address of an enabled endpoint, at most `most` bytes.
-  static Result<std::vector<std::byte>> name_of(const Lane& lane, std::size_t most);
+  static Result<std::vector<std::byte>> name_of(const FabricEndpoint& fabric, std::size_t most);
 
   [[nodiscard]] const fi_info& info() const noexcept { return *info_; }
   [[nodiscard]] std::string_view provider() const noexcept { return info_->fabric_attr->prov_name; }

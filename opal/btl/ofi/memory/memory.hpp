@@ -66,7 +66,7 @@ class Memory {
   };
 
   /// `target`: the endpoint that peers access, for providers with FI_MR_ENDPOINT.
-  Memory(const Device& device, const Lane& target, RegistrationTable& table) noexcept
+  Memory(const Device& device, const FabricEndpoint& target, RegistrationTable& table) noexcept
       : device_(device), target_(target), table_(table) {}
 
   /// Registers memory.  Memory that the provider does not register gets no key: peers access it by messages.
@@ -110,7 +110,7 @@ class Memory {
   void give_back(const Local& local) noexcept;
 
   const Device& device_;
-  const Lane& target_;
+  const FabricEndpoint& target_;
   RegistrationTable& table_;
   std::vector<Entry> entries_;        // by slot of table_
   Backlog<std::uint32_t, 64> stale_;  // slots of invalidate()

@@ -15,11 +15,12 @@ constexpr std::size_t kShared = 8;  // buffers with FI_MULTI_RECV
 
 }  // namespace
 
-Result<ReceiveBuffers> ReceiveBuffers::create(const Device& device, const Lane& lane, std::size_t message,
+Result<ReceiveBuffers> ReceiveBuffers::create(const Device& device, const FabricEndpoint& fabric, std::size_t message,
                                               std::uint64_t memory) {
   bool shared = device.has(FI_MULTI_RECV);
   if (shared) {
-    const int result = fi_setopt(&lane.endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &message, sizeof message);
+    const int result =
+        fi_setopt(&fabric.endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &message, sizeof message);
     if (result != 0) {
       log::debug("btl.ofi", "one buffer per message: {}", to_string(error_of(result, "fi_setopt(FI_MULTI_RECV)")));
       shared = false;
@@ -30,15 +31,15 @@ Result<ReceiveBuffers> ReceiveBuffers::create(const Device& device, const Lane& 
   const std::size_t count = shared ? kShared : std::clamp<std::size_t>(device.info().rx_attr->size, 8, 512);
   OPAL_TRY_ASSIGN(Mapping mapping, Mapping::anonymous(count * each, false));
   OPAL_TRY_ASSIGN(MemoryRegion region, register_buffers(device, mapping));
-  ReceiveBuffers buffers{lane, std::move(mapping), std::move(region), each, shared};
+  ReceiveBuffers buffers{fabric, std::move(mapping), std::move(region), each, shared};
   for (std::size_t i = 0; i < count; ++i) buffers.buffers_.emplace_back(buffers.memory_.data() + i * each);
   for (Buffer& buffer : buffers.buffers_) buffers.idle_.push_back(&buffer);
   return buffers;
 }
 
-ReceiveBuffers::ReceiveBuffers(const Lane& lane, Mapping memory, MemoryRegion region, std::size_t each,
+ReceiveBuffers::ReceiveBuffers(const FabricEndpoint& fabric, Mapping memory, MemoryRegion region, std::size_t each,
                                bool shared) noexcept
-    : endpoint_(lane.endpoint.get()),
+    : endpoint_(fabric.endpoint.get()),
       memory_(std::move(memory)),
       region_(std::move(region)),
       each_(each),

@@ -14,7 +14,7 @@ namespace opal::btl::ofi {
 class ReceiveBuffers {
  public:
   /// `message`: bytes of the largest message.  `memory`: bytes of all buffers together.
-  static Result<ReceiveBuffers> create(const Device& device, const Lane& lane, std::size_t message,
+  static Result<ReceiveBuffers> create(const Device& device, const FabricEndpoint& fabric, std::size_t message,
                                        std::uint64_t memory);
   ReceiveBuffers(ReceiveBuffers&&) noexcept = default;
   ReceiveBuffers& operator=(ReceiveBuffers&&) = delete;
@@ -36,7 +36,8 @@ class ReceiveBuffers {
     explicit Buffer(std::byte* at) noexcept : Operation(Kind::receive), data(at) {}
     std::byte* data;
   };
-  ReceiveBuffers(const Lane& lane, Mapping memory, MemoryRegion region, std::size_t each, bool shared) noexcept;
+  ReceiveBuffers(const FabricEndpoint& fabric, Mapping memory, MemoryRegion region, std::size_t each,
+                 bool shared) noexcept;
   [[nodiscard]] bool post(Buffer& buffer) noexcept;
 
   fid_ep* endpoint_;

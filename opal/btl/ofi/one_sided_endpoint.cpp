@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/ofi/one_sided_lane.hpp"
+#include "opal/btl/ofi/one_sided_endpoint.hpp"
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
@@ -20,33 +20,33 @@ constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration wit
 
 }  // namespace
 
-Result<void> OneSidedLane::open() noexcept {
-  if (lane_.endpoint != nullptr) return {};
-  OPAL_TRY_ASSIGN(Lane lane, ofi_.device().open_lane());
-  OPAL_TRY(Device::enable(lane));
-  if (lane.wait_fd >= 0) OPAL_TRY(ofi_.waiting().watch(lane.wait_fd));
-  lane_ = std::move(lane);
+Result<void> OneSidedEndpoint::open() noexcept {
+  if (fabric_.endpoint != nullptr) return {};
+  OPAL_TRY_ASSIGN(FabricEndpoint fabric, ofi_.device().open_endpoint());
+  OPAL_TRY(Device::enable(fabric));
+  if (fabric.wait_fd >= 0) OPAL_TRY(ofi_.waiting().watch(fabric.wait_fd));
+  fabric_ = std::move(fabric);
   free_.clear();
   pieces_.resize(kDepth);
   for (Piece& piece : pieces_) free_.push_back(&piece);
   return {};
 }
 
-void OneSidedLane::close() noexcept {
-  if (lane_.wait_fd >= 0) ofi_.waiting().unwatch(lane_.wait_fd);
-  lane_.endpoint.reset();
-  lane_.completions.reset();
-  lane_.wait_fd = -1;
+void OneSidedEndpoint::close() noexcept {
+  if (fabric_.wait_fd >= 0) ofi_.waiting().unwatch(fabric_.wait_fd);
+  fabric_.endpoint.reset();
+  fabric_.completions.reset();
+  fabric_.wait_fd = -1;
   for (Piece& piece : pieces_) release(piece);
   in_flight_ = 0;
 }
 
-void OneSidedLane::abandon() noexcept {
-  lane_.abandon();
+void OneSidedEndpoint::abandon() noexcept {
+  fabric_.abandon();
   for (Piece& piece : pieces_) (void)piece.pinned.release();
 }
 
-Result<void> OneSidedLane::start(RdmaOperation& operation) noexcept {
+Result<void> OneSidedEndpoint::start(RdmaOperation& operation) noexcept {
   OPAL_TRY(open());
   started_.push_back(&operation);
   unposted_.push_back(&operation);
@@ -54,7 +54,7 @@ Result<void> OneSidedLane::start(RdmaOperation& operation) noexcept {
   return {};
 }
 
-void OneSidedLane::advance() noexcept {
+void OneSidedEndpoint::advance() noexcept {
   while (!unposted_.empty() && !free_.empty()) {
     RdmaOperation& operation = *unposted_.front();
     const Room room = post(operation);
@@ -69,8 +69,8 @@ void OneSidedLane::advance() noexcept {
   }
 }
 
-Result<void*> OneSidedLane::find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
-                                        std::uint64_t size) noexcept {
+Result<void*> OneSidedEndpoint::find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
+                                            std::uint64_t size) noexcept {
   if (const Transfer& transfer = ofi_.transfer_of(operation); transfer.local) return transfer.local.descriptor();
   const bool writing = operation.kind == OperationKind::get;
   if (rcache::Cache* const cache = ofi_.registrations(); cache != nullptr) {
@@ -85,7 +85,7 @@ Result<void*> OneSidedLane::find_memory(Piece& piece, const RdmaOperation& opera
   return fi_mr_desc(piece.pinned.get());
 }
 
-OneSidedLane::Room OneSidedLane::post(RdmaOperation& operation) noexcept {
+OneSidedEndpoint::Room OneSidedEndpoint::post(RdmaOperation& operation) noexcept {
   Piece& piece = *free_.back();
   const Transfer& transfer = ofi_.transfer_of(operation);
   std::byte* const local = operation.local + operation.moved;
@@ -116,7 +116,7 @@ OneSidedLane::Room OneSidedLane::post(RdmaOperation& operation) noexcept {
   message.rma_iov = &there;
   message.rma_iov_count = 1;
   message.context = static_cast<Operation*>(&piece);
-  fid_ep* const endpoint = lane_.endpoint.get();
+  fid_ep* const endpoint = fabric_.endpoint.get();
   const auto result = operation.is_put() ? fi_writemsg(endpoint, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE)
                                          : fi_readmsg(endpoint, &message, FI_COMPLETION);
   if (result != 0) {
@@ -135,18 +135,18 @@ OneSidedLane::Room OneSidedLane::post(RdmaOperation& operation) noexcept {
   return Room::posted;
 }
 
-void OneSidedLane::release(Piece& piece) noexcept {
+void OneSidedEndpoint::release(Piece& piece) noexcept {
   piece.local.reset();
   piece.lease.reset();
   piece.pinned.reset();
   piece.operation = nullptr;
 }
 
-bool OneSidedLane::poll() noexcept {
-  if (lane_.completions == nullptr) [[likely]]
+bool OneSidedEndpoint::poll() noexcept {
+  if (fabric_.completions == nullptr) [[likely]]
     return false;
   std::array<fi_cq_data_entry, 16> batch;
-  const auto count = fi_cq_read(lane_.completions.get(), batch.data(), batch.size());
+  const auto count = fi_cq_read(fabric_.completions.get(), batch.data(), batch.size());
   if (count > 0) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       if (batch[i].op_context != nullptr) on_done(*static_cast<Operation*>(batch[i].op_context), {});
@@ -155,13 +155,13 @@ bool OneSidedLane::poll() noexcept {
   }
   if (count != -FI_EAVAIL) return false;
   fi_cq_err_entry entry{};
-  if (fi_cq_readerr(lane_.completions.get(), &entry, 0) < 0 || entry.op_context == nullptr) return true;
+  if (fi_cq_readerr(fabric_.completions.get(), &entry, 0) < 0 || entry.op_context == nullptr) return true;
   log::debug("btl.ofi", "a put or get was refused: {}", library().strerror(entry.err));
   on_done(*static_cast<Operation*>(entry.op_context), {Errc::peer_gone, entry.err, "ofi: put or get"});
   return true;
 }
 
-void OneSidedLane::on_done(Operation& done, const Error& why) noexcept {
+void OneSidedEndpoint::on_done(Operation& done, const Error& why) noexcept {
   auto& piece = static_cast<Piece&>(done);
   if (piece.operation == nullptr) return;
   RdmaOperation& operation = *piece.operation;
@@ -181,7 +181,7 @@ void OneSidedLane::on_done(Operation& done, const Error& why) noexcept {
 }
 
 /// Ends the operation here if no piece is in flight and none is left to post.
-void OneSidedLane::settle(RdmaOperation& operation) noexcept {
+void OneSidedEndpoint::settle(RdmaOperation& operation) noexcept {
   const Transfer& transfer = ofi_.transfer_of(operation);
   if (transfer.in_flight != 0) return;
   const bool whole = transfer.acknowledged == operation.total;
@@ -191,7 +191,7 @@ void OneSidedLane::settle(RdmaOperation& operation) noexcept {
   ofi_.emulate(operation);
 }
 
-void OneSidedLane::drop(const btl::Endpoint& endpoint) noexcept {
+void OneSidedEndpoint::drop(const btl::Endpoint& endpoint) noexcept {
   const auto is_its = [&](const RdmaOperation* operation) { return operation->to == &endpoint; };
   std::erase_if(unposted_, is_its);
   const bool in_flight = std::any_of(started_.begin(), started_.end(), [&](const RdmaOperation* operation) {
@@ -216,9 +216,9 @@ void OneSidedLane::drop(const btl::Endpoint& endpoint) noexcept {
   ofi_.on_stalled();  // resume() posts them
 }
 
-bool OneSidedLane::arm() noexcept {
-  if (lane_.completions == nullptr || lane_.wait_fd < 0) return true;
-  fid* queue = &lane_.completions->fid;
+bool OneSidedEndpoint::arm() noexcept {
+  if (fabric_.completions == nullptr || fabric_.wait_fd < 0) return true;
+  fid* queue = &fabric_.completions->fid;
   return fi_trywait(ofi_.device().fabric(), &queue, 1) == FI_SUCCESS;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/ofi/one_sided_lane.hpp — the libfabric endpoint for puts and gets of this process, opened by the first one.
-// It is not the endpoint of messages, for two reasons:
+// opal/btl/ofi/one_sided_endpoint.hpp — the libfabric endpoint for puts and gets of this process, opened by the first
+// one. It is not the endpoint of messages, for two reasons:
 //   - A provider may end its connection to a peer when it refuses an operation; messages must survive that.
 //   - libfabric cannot cancel an operation.  When an endpoint ends with operations in flight, the module closes the
-//     lane, after which the provider does not access the caller's memory, and posts the operations of other peers
-//     again.
+//     one-sided endpoint, after which the provider does not access the caller's memory, and posts the operations of
+//     other peers again.
 // An operation that fails here is repeated by messages: puts and gets may be repeated, and the target of messages
 // refuses precisely.  Owned by the module.  Threads: as the module.
 #pragma once
@@ -21,7 +21,7 @@ namespace opal::btl::ofi {
 
 class Module;
 
-/// What the lane adds to an RdmaOperation.  Its completion is that of the repetition by messages.
+/// What the one-sided endpoint adds to an RdmaOperation.  Its completion is that of the repetition by messages.
 struct Transfer : Completion {
   wire::Handle handle{};  ///< remote
   Memory::Local local;    ///< of the caller's handle; may be empty
@@ -33,14 +33,14 @@ struct Transfer : Completion {
   bool repeated = false;           ///< messages do it now
 };
 
-class OneSidedLane {
+class OneSidedEndpoint {
  public:
-  explicit OneSidedLane(Module& module) noexcept : ofi_(module) {}
-  OneSidedLane(const OneSidedLane&) = delete;
-  OneSidedLane& operator=(const OneSidedLane&) = delete;
-  ~OneSidedLane() = default;
+  explicit OneSidedEndpoint(Module& module) noexcept : ofi_(module) {}
+  OneSidedEndpoint(const OneSidedEndpoint&) = delete;
+  OneSidedEndpoint& operator=(const OneSidedEndpoint&) = delete;
+  ~OneSidedEndpoint() = default;
 
-  /// Takes a put or get, whose Transfer is set.  Errors: those of opening the lane.
+  /// Takes a put or get, whose Transfer is set.  Errors: those of opening the one-sided endpoint.
   Result<void> start(RdmaOperation& operation) noexcept;
   /// Takes completions; true: there were some.
   bool poll() noexcept;
@@ -54,7 +54,7 @@ class OneSidedLane {
   /// Prepares a sleep; false: there is work.
   [[nodiscard]] bool arm() noexcept;
   /// True if operations are in flight and no descriptor reports their end.
-  [[nodiscard]] bool must_poll() const noexcept { return in_flight_ != 0 && lane_.wait_fd < 0; }
+  [[nodiscard]] bool must_poll() const noexcept { return in_flight_ != 0 && fabric_.wait_fd < 0; }
   /// Forgets the objects without closing them; in a forked child.
   void abandon() noexcept;
 
@@ -82,8 +82,8 @@ class OneSidedLane {
   std::vector<Piece*> free_;
   std::uint32_t in_flight_ = 0;
   std::vector<RdmaOperation*> unposted_;  // in order of start(); the first may be posted in part
-  std::vector<RdmaOperation*> started_;   // all operations of the lane
-  Lane lane_;                             // closed before the memory that it uses
+  std::vector<RdmaOperation*> started_;   // all operations of the one-sided endpoint
+  FabricEndpoint fabric_;                 // closed before the memory that it uses
 };
 
 }  // namespace opal::btl::ofi
