@@ -21,7 +21,7 @@ int serve(Channel& parent, const std::string& transport) {
   } echo;
   config::Store store;
   store.set("am_transports", transport);
-  auto context = am::Context::open(store);
+  auto context = am::Context::open(store, {.registry = &all_transports()});
   if (!context || !(*context)->set_handler(kTag, btl::bind<&Echo::on_message>(echo, "echo"))) return 1;
   std::vector<std::uint64_t> memory(1000, 1);
   auto region = (*context)->register_memory(memory.data(), memory.size() * 8, Rights::all);

@@ -121,7 +121,9 @@ void reconnect(const std::string& transport, Reaping reaping) {
       << open_descriptors();
   // A dead endpoint is some 600 bytes.
   if (!OPAL_ADDRESS_SANITIZER) {  // which keeps what was freed
-    EXPECT_LE(resident_kib(), memory + (reaping == Reaping::never ? 2048 : 1024));
+    // libfabric uses the buffers of its pools in turn, so it touches more of them with each connection.
+    const std::size_t pools = transport == "ofi" ? 2048 : 0;
+    EXPECT_LE(resident_kib(), memory + pools + (reaping == Reaping::never ? 2048 : 1024));
   }
 }
 
