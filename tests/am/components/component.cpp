@@ -35,7 +35,8 @@ struct Config {
     .summary = "A transport of a test",
 #ifndef MINIMAL  // it leaves every field with a default unset
     .vars = &kGroup,
-    .open = [](const opal::btl::ModuleParameters&, const opal::config::Store& store) -> opal::Result<opal::btl::Modules> {
+    .open = [](const opal::btl::ModuleParameters&,
+               const opal::config::Store& store) -> opal::Result<opal::btl::Modules> {
       OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
       return opal::Error{opal::Errc::not_supported, 0, "outside: a depth opens nothing", config.depth};
     },
