@@ -46,7 +46,7 @@ bool exists(const Known& known) noexcept {
   std::array kinds{CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_BUFFER_ID};
   std::array<void*, kinds.size()> data{&context, &buffer_id};
   return driver().pointer_get_attributes(static_cast<unsigned>(kinds.size()), kinds.data(), data.data(),
-                                         reinterpret_cast<CUdeviceptr>(known.memory)) == CUDA_SUCCESS &&
+                                         device_pointer(known.memory)) == CUDA_SUCCESS &&
          context == known.handle && buffer_id == known.buffer_id;
 }
 
@@ -86,8 +86,7 @@ Result<std::uint64_t> context_id(ContextHandle context) noexcept try {
   Known known{context, contexts.last_id + 1, nullptr, 0};
   contexts.list.reserve(contexts.list.size() + 1);
   OPAL_TRY(check(driver().host_allocate(&known.memory, kSize, 0), "cuMemHostAlloc"));
-  (void)driver().pointer_get_attribute(&known.buffer_id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                       reinterpret_cast<CUdeviceptr>(known.memory));
+  (void)driver().pointer_get_attribute(&known.buffer_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, device_pointer(known.memory));
   contexts.list.push_back(known);
   return ++contexts.last_id;
 } catch (const std::bad_alloc&) {

@@ -21,6 +21,9 @@ struct Driver {
 /// Loads the driver; start() calls it once.
 Status load_driver(const Config& config);
 
+/// An address as the driver's functions take it, of memory of any kind.
+inline CUdeviceptr device_pointer(const void* address) noexcept { return reinterpret_cast<CUdeviceptr>(address); }
+
 /// The loaded driver.  Requires: active().
 const Driver& driver() noexcept;
 

@@ -9,8 +9,6 @@
 namespace opal::gpu {
 namespace {
 
-CUdeviceptr device_pointer(const void* address) noexcept { return reinterpret_cast<CUdeviceptr>(address); }
-
 /// The attributes of an address, from one call of the driver; all zero if the driver does not know the address.
 struct Attributes {
   CUcontext context = nullptr;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/ofi/module.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "opal/btl/ofi/device/offers.hpp"
@@ -112,14 +110,7 @@ Module::~Module() {
     abandon();
     return;
   }
-  const Deadline deadline = Deadline::after(kCloseTimeout);
-  while (!leaving().empty() && !deadline.expired()) {
-    if (progress(1) == 0 && arm()) {
-      pollfd fd{waiting_.fd(), POLLIN, 0};
-      (void)::poll(&fd, 1, deadline.poll_timeout_ms());
-    }
-  }
-  stop_leaving();
+  wait_for_leaving(kCloseTimeout);
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------------------

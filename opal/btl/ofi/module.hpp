@@ -100,7 +100,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   // peers.cpp
   Result<std::unique_ptr<Endpoint>> make_endpoint(const PeerId& peer, const Address& address);
   void on_hello(ByteSpan payload) noexcept;
-  void end_broken() noexcept;
 
   // progress.cpp
   bool poll_messages() noexcept;
@@ -109,7 +108,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void on_sent(SendBuffer& buffer, const Error& why) noexcept;
   void on_message(ByteSpan message) noexcept;
   void check_processes() noexcept;
-  void run_timers() noexcept;
+  void look_at_clock() noexcept;
   [[nodiscard]] std::uint64_t next_time() const noexcept;
 
   // one_sided.cpp

@@ -72,18 +72,6 @@ void Module::on_ended(Endpoint& endpoint) noexcept {
   btl::ConnectedTransport<Endpoint>::end(endpoint);
 }
 
-void Module::end_broken() noexcept {
-  some_broken_ = false;
-  std::vector<Endpoint*> broken;
-  for (const auto& [peer, endpoint] : living()) {
-    if (endpoint->broken()) broken.push_back(endpoint.get());
-  }
-  for (const auto& endpoint : leaving()) {
-    if (endpoint->broken()) broken.push_back(endpoint.get());
-  }
-  for (Endpoint* endpoint : broken) endpoint->end_with_reason();
-}
-
 void Module::on_vacant(const PeerId& peer) noexcept {
   auto waiting = waiting_hellos_.extract(peer);
   if (!waiting.empty()) on_hello(waiting.mapped());

@@ -125,30 +125,23 @@ void Module::check_processes() noexcept {
 }
 
 std::uint64_t Module::next_time() const noexcept {
-  std::uint64_t next = 0;
-  const auto consider = [&](std::uint64_t at) {
-    if (at != 0 && (next == 0 || at < next)) next = at;
+  std::uint64_t next = first_wake_ns();
+  const auto consider = [&](std::chrono::milliseconds interval) {
+    const std::uint64_t at = time_after(interval);
+    if (next == 0 || at < next) next = at;
   };
-  for (const auto& [peer, endpoint] : living()) consider(endpoint->wake_ns());
-  for (const auto& endpoint : leaving()) consider(endpoint->wake_ns());
-  if (some_stalled_ || !receive_buffers_.idle()) consider(time_after(kRetryInterval));
-  if (messages_.wait_fd < 0 || one_sided_.must_poll()) consider(time_after(kPollInterval));
+  if (some_stalled_ || !receive_buffers_.idle()) consider(kRetryInterval);
+  if (messages_.wait_fd < 0 || one_sided_.must_poll()) consider(kPollInterval);
   return next;
 }
 
-void Module::run_timers() noexcept {
+void Module::look_at_clock() noexcept {
   const std::uint64_t now = now_ns();
   if (now >= look_ns_) {
     look_ns_ = time_after(kProcessInterval);
     check_processes();
   }
-  std::vector<Endpoint*> due;
-  const auto consider = [&](Endpoint& endpoint) {
-    if (const std::uint64_t at = endpoint.wake_ns(); at != 0 && at <= now) due.push_back(&endpoint);
-  };
-  for (const auto& [peer, endpoint] : living()) consider(*endpoint);
-  for (const auto& endpoint : leaving()) consider(*endpoint);
-  for (Endpoint* endpoint : due) endpoint->on_time(now);
+  run_timers(now);
 }
 
 std::size_t Module::receive(std::size_t budget) noexcept {
@@ -161,7 +154,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   quiet_ = busy ? 0 : quiet_ + 1;
   busy_rounds_ += busy ? 1 : 0;
   const bool look = busy ? busy_rounds_ % kBusyRoundsPerLook == 0 : quiet_ % kRoundsPerLook == 1;
-  if (look) run_timers();
+  if (look) look_at_clock();
   if (!receive_buffers_.idle()) [[unlikely]]
     receive_buffers_.post_idle();
   if (some_stalled_) [[unlikely]] {
@@ -172,7 +165,10 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   }
   if (!refused_.empty()) [[unlikely]]
     std::erase_if(refused_, [this](RdmaOperation* operation) { return emulate_now(*operation); });
-  if (some_broken_ && quiet_ > 1) end_broken();
+  if (some_broken_ && quiet_ > 1) {
+    some_broken_ = false;
+    end_broken();
+  }
   return events_ + (native_ ? pipelined_.progress() : 0);
 }
 

@@ -12,13 +12,18 @@
 // call end_all() first: this class owns the endpoints, so they would outlive the transport's own members.
 // Threads: as btl::Module.
 #pragma once
+#include <poll.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "opal/btl/shared/message_transport.hpp"
+#include "opal/core/clock.hpp"
 
 namespace opal::btl {
 
@@ -136,10 +141,62 @@ class ConnectedTransport : public MessageTransport {
     while (!living_.empty()) disconnect(*living_.begin()->second);
     while (!ended_.empty()) disconnect(*ended_.back());
   }
+  /// For the destructor, after end_all(): progresses until all endpoints have left, for at most `time`; then
+  /// stop_leaving().
+  void wait_for_leaving(std::chrono::milliseconds time) noexcept {
+    const Deadline deadline = Deadline::after(time);
+    while (!leaving_.empty() && !deadline.expired()) {
+      if (progress(1) == 0 && arm()) {
+        pollfd fd{wait_fd(), POLLIN, 0};
+        (void)::poll(&fd, 1, deadline.poll_timeout_ms());
+      }
+    }
+    stop_leaving();
+  }
   /// Destroys the leaving endpoints; messages that they have not sent are lost.
   void stop_leaving() noexcept { leaving_.clear(); }
 
+  // --- For endpoints with timers: E::wake_ns() is when E::on_time() is to be called, in ns of now_ns(); 0: never
+
+  /// The earliest wake_ns(); 0: none.
+  [[nodiscard]] std::uint64_t first_wake_ns() const noexcept {
+    std::uint64_t first = 0;
+    for_each_sending([&](const E& endpoint) {
+      const std::uint64_t at = endpoint.wake_ns();
+      if (at != 0 && (first == 0 || at < first)) first = at;
+    });
+    return first;
+  }
+  /// Calls on_time(now) of the endpoints whose time has come.
+  void run_timers(std::uint64_t now) noexcept {
+    const auto due = [now](const E& endpoint) {
+      const std::uint64_t at = endpoint.wake_ns();
+      return at != 0 && at <= now;
+    };
+    for (E* const endpoint : sending(due)) endpoint->on_time(now);
+  }
+  /// Ends the endpoints that are E::broken().
+  void end_broken() noexcept {
+    for (E* const endpoint : sending([](const E& one) { return one.broken(); })) endpoint->end_with_reason();
+  }
+
  private:
+  /// Calls visit(endpoint) for the living and the leaving endpoints.
+  template <class Visit>
+  void for_each_sending(Visit visit) const noexcept {
+    for (const auto& [peer, endpoint] : living_) visit(*endpoint);
+    for (const auto& endpoint : leaving_) visit(*endpoint);
+  }
+  /// Those of them for which which(endpoint) is true: a list, since what is done with them may change living_.
+  template <class Which>
+  std::vector<E*> sending(Which which) noexcept {
+    std::vector<E*> found;
+    for_each_sending([&](E& endpoint) {
+      if (which(endpoint)) found.push_back(&endpoint);
+    });
+    return found;
+  }
+
   /// Takes the endpoint out of living_ or ended_ and cancels its report.  Null: it is in neither.
   std::unique_ptr<E> take(E& endpoint) noexcept {
     std::erase(to_report_, &endpoint);

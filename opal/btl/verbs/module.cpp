@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/verbs/module.hpp"
 
-#include <poll.h>
-
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/verbs/device/host_memory.hpp"
 #include "opal/core/clock.hpp"
@@ -97,14 +95,7 @@ void Module::close_in_child() noexcept {
 Module::~Module() {
   if (!inherited()) listener_.id.reset();
   end_all();
-  const Deadline deadline = Deadline::after(kCloseTimeout);
-  while (!leaving().empty() && !deadline.expired()) {
-    if (progress(1) == 0 && arm()) {
-      pollfd fd{waiting_.fd(), POLLIN, 0};
-      (void)::poll(&fd, 1, deadline.poll_timeout_ms());
-    }
-  }
-  stop_leaving();
+  wait_for_leaving(kCloseTimeout);
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------------------

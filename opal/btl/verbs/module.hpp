@@ -104,7 +104,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   Buffer* make_send_buffers() noexcept;
   void on_request(const CmEvent& event) noexcept;
   void accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
-  void end_broken() noexcept;
 
   // one_sided.cpp
   RdmaOperation* begin(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion);
@@ -124,8 +123,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void collect_device_events() noexcept;
   void on_device_event(const ibv_async_event& event) noexcept;
   void on_device_gone(const char* what) noexcept;
-  void run_timers() noexcept;
-  [[nodiscard]] std::uint64_t next_time() const noexcept;
   void post_receive(const Buffer& buffer) noexcept;
 
   const Config config_;

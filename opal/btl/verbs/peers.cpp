@@ -125,18 +125,6 @@ void Module::on_ended(Endpoint& endpoint) noexcept {
   end(endpoint);
 }
 
-void Module::end_broken() noexcept {
-  some_broken_ = false;
-  std::vector<Endpoint*> broken;
-  for (const auto& [peer, endpoint] : living()) {
-    if (endpoint->broken()) broken.push_back(endpoint.get());
-  }
-  for (const auto& endpoint : leaving()) {
-    if (endpoint->broken()) broken.push_back(endpoint.get());
-  }
-  for (Endpoint* endpoint : broken) endpoint->end_with_reason();
-}
-
 void Module::on_request(const CmEvent& event) noexcept {
   CmId id{event.id};
   id->context = nullptr;

@@ -143,29 +143,7 @@ void Module::collect_events() noexcept {
   if (armed_) drain_completion_events();
   collect_manager_events();
   collect_device_events();
-  run_timers();
-}
-
-std::uint64_t Module::next_time() const noexcept {
-  std::uint64_t next = 0;
-  const auto consider = [&](const Endpoint& endpoint) {
-    const std::uint64_t at = endpoint.wake_ns();
-    if (at != 0 && (next == 0 || at < next)) next = at;
-  };
-  for (const auto& [peer, endpoint] : living()) consider(*endpoint);
-  for (const auto& endpoint : leaving()) consider(*endpoint);
-  return next;
-}
-
-void Module::run_timers() noexcept {
-  const std::uint64_t now = now_ns();
-  std::vector<Endpoint*> due;
-  const auto consider = [&](Endpoint& endpoint) {
-    if (const std::uint64_t at = endpoint.wake_ns(); at != 0 && at <= now) due.push_back(&endpoint);
-  };
-  for (const auto& [peer, endpoint] : living()) consider(*endpoint);
-  for (const auto& endpoint : leaving()) consider(*endpoint);
-  for (Endpoint* endpoint : due) endpoint->on_time(now);
+  run_timers(now_ns());
 }
 
 std::size_t Module::receive(std::size_t budget) noexcept {
@@ -187,7 +165,10 @@ std::size_t Module::receive(std::size_t budget) noexcept {
     some_stalled_ = false;
     for (const auto& [peer, endpoint] : living()) endpoint->resume();
   }
-  if (some_broken_ && !busy) end_broken();
+  if (some_broken_ && !busy) {
+    some_broken_ = false;
+    end_broken();
+  }
   const std::size_t sent = pipelined_.progress();
   return events_ + sent;
 }
@@ -203,7 +184,7 @@ bool Module::arm_wake_up() noexcept {
   while (ibv_poll_cq(device_.completions(), 1, &wc) > 0) early_.push_back(wc);
   if (!early_.empty()) return false;
   epoll_event event{};
-  waiting_.set_clock(next_time());
+  waiting_.set_clock(first_wake_ns());
   if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) {
     quiet_ = 0;  // the next progress() polls events at once
     return false;

@@ -149,9 +149,7 @@ Result<void> Copier::copy(ContextHandle handle, std::uint64_t queue, void* to, c
   OPAL_TRY_ASSIGN(Stream * stream, stream_of(*context, queue));
   OPAL_TRY(take_event(*context));
   if (stream->full()) return Error{Errc::busy, 0, "gpu::Copier(behind copies that do not end)", stream->count};
-  OPAL_TRY(check(
-      driver().copy_async(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), size, stream->handle),
-      "cuMemcpyAsync"));
+  OPAL_TRY(check(driver().copy_async(device_pointer(to), device_pointer(from), size, stream->handle), "cuMemcpyAsync"));
   const CUevent event = context->idle.back();
   if (const auto recorded = check(driver().event_record(event, stream->handle), "cuEventRecord"); !recorded) {
     // The copy is in flight and nothing would tell of its end: wait for it, so that the buffers are the caller's again.

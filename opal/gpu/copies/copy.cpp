@@ -69,8 +69,6 @@ Result<void> copy_by_driver(const Memory& device, std::chrono::milliseconds time
   return done;
 }
 
-CUdeviceptr device_pointer(const void* address) noexcept { return reinterpret_cast<CUdeviceptr>(address); }
-
 /// The GPU memory among the two ends of a copy: the source, if both are; none if both are host memory.
 Result<std::optional<Memory>> device_memory_of(const void* to, const void* from) noexcept {
   std::optional<Memory> device;
