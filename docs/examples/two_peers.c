@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The C form of two_peers.cpp: two programs exchange active messages, and put into and get from the middle of each
- * other's memory.  No launcher, no MPI. two_peers_c listen 127.0.0.1:7777 [FILE]      two_peers_c connect
- * 127.0.0.1:7777
+ * other's memory.  No launcher, no MPI.
+ *   two_peers_c listen 127.0.0.1:7777 [FILE]
+ *   two_peers_c connect 127.0.0.1:7777
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ struct conversation {
   opal_endpoint_t* remote;
   uint64_t remote_address;
   opal_remote_key_t remote_key;
-  int greeted, seen, said_bye, good;
+  int greeted, seen, said_bye, failed, good;
 };
 
 static void greet(struct conversation* self, opal_endpoint_t* to) {
@@ -37,6 +38,8 @@ static void on_hello(void* user, opal_endpoint_t* from, const void* data, size_t
   if (size < sizeof self->remote_address) return; /* a peer's bytes: check before use */
   if (opal_unpack_key(from, (const char*)data + sizeof self->remote_address, size - sizeof self->remote_address,
                       &self->remote_key) != OPAL_OK) {
+    fprintf(stderr, "two_peers_c: the peer's key: %s\n", opal_last_error());
+    self->failed = 1;
     return;
   }
   memcpy(&self->remote_address, data, sizeof self->remote_address);
@@ -60,6 +63,13 @@ static void on_bye(void* user, opal_endpoint_t* from, const void* data, size_t s
   ((struct conversation*)user)->said_bye = 1;
 }
 
+static void on_peer_failed(void* user, opal_endpoint_t* peer, opal_status_t why) {
+  struct conversation* self = user;
+  (void)peer;
+  if (!self->seen || !self->said_bye) fprintf(stderr, "two_peers_c: the peer has ended: %s\n", opal_status_name(why));
+  self->failed = 1;
+}
+
 static int fail(const char* what) {
   fprintf(stderr, "two_peers_c: %s: %s\n", what, opal_last_error());
   return 1;
@@ -77,7 +87,10 @@ static int talk(struct conversation* self) {
   opal_status_t posted;
   const uint64_t word = sizeof(uint64_t);
 
-  while (self->remote == NULL) opal_wait(self->context, 100);
+  while (self->remote == NULL) {
+    if (self->failed) return 1;
+    opal_wait(self->context, 100);
+  }
   opal_endpoint_explain(self->remote, why, sizeof why);
   printf("connected by %.*s\n", (int)strcspn(why, "\n"), why); /* the transport that was taken comes first */
 
@@ -96,7 +109,10 @@ static int talk(struct conversation* self) {
                back[PART] == 0xabcdef;
 
   opal_send_or_queue(self->remote, TAG_LOOK, NULL, 0, NULL, 0);
-  while (!self->seen || !self->said_bye) opal_wait(self->context, 100);
+  while (!self->seen || !self->said_bye) {
+    if (self->failed) return 1;
+    opal_wait(self->context, 100);
+  }
   printf("put and get of %d words in the middle of the peer's region: %s\n", PART, self->good ? "right" : "WRONG");
   return self->good ? 0 : 1;
 }
@@ -109,7 +125,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   for (uint64_t i = 0; i < WORDS; ++i) memory[i] = i;
-
+  options.on_peer_failed = on_peer_failed;
+  options.user = &self;
   if (opal_context_open(&options, &self.context) != OPAL_OK) return fail("open");
   if (opal_register(self.context, memory, sizeof memory, OPAL_REMOTE_ALL, &self.region) != OPAL_OK ||
       opal_set_handler(self.context, TAG_HELLO, on_hello, &self) != OPAL_OK ||

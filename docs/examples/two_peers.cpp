@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,26 +31,28 @@ struct Hello {
 };
 
 /// One side of the conversation; both sides run the same code.
-class Peer {
+class Peer : opal::am::Observer {
  public:
-  explicit Peer(Context& context) : context_(context), memory_(kWords) {
+  Peer() : memory_(kWords) {
     for (std::size_t i = 0; i < kWords; ++i) memory_[i] = i;
   }
 
-  /// Registers handlers and memory.
-  bool open() {
-    auto region = context_.register_memory(memory_.data(), kWords * sizeof(std::uint64_t), opal::Rights::all);
-    if (!region) return false;
-    region_ = std::move(*region);
-    return context_.set_handler(kHello, opal::btl::bind<&Peer::on_hello>(*this, "hello")) &&
-           context_.set_handler(kLook, opal::btl::bind<&Peer::on_look>(*this, "look")) &&
-           context_.set_handler(kBye, opal::btl::bind<&Peer::on_bye>(*this, "bye"));
+  /// Opens the Context, registers handlers and memory.
+  opal::Result<void> open() {
+    OPAL_TRY_ASSIGN(context_, Context::open(opal::config::Store::from_environment(), {.observer = this}));
+    OPAL_TRY_ASSIGN(region_,
+                    context_->register_memory(memory_.data(), kWords * sizeof(std::uint64_t), opal::Rights::all));
+    OPAL_TRY(context_->set_handler(kHello, opal::btl::bind<&Peer::on_hello>(*this, "hello")));
+    OPAL_TRY(context_->set_handler(kLook, opal::btl::bind<&Peer::on_look>(*this, "look")));
+    return context_->set_handler(kBye, opal::btl::bind<&Peer::on_bye>(*this, "bye"));
   }
 
-  /// The whole conversation.  `peer` is null on the side that waits to be greeted.
+  Context& context() { return *context_; }
+
+  /// The whole conversation.  `peer` is null on the side that waits to be greeted.  False: an error, which is printed.
   bool talk(Endpoint* peer) {
     if (peer != nullptr) greet(*peer);
-    wait_for([&] { return remote_ != nullptr; });
+    if (!wait_for([&] { return remote_ != nullptr; })) return false;
     const std::string why =
         remote_->explain();  // the transport that was taken comes first, then the others and why not
     std::printf("connected by %s\n", why.substr(0, why.find('\n')).c_str());
@@ -57,20 +60,22 @@ class Peer {
     // Put 1000 words into the middle of the peer's megabyte: any part of what it registered may be addressed.
     std::vector<std::uint64_t> mine(kPart, 0xabcdef);
     const std::uint64_t middle = remote_address_ + kMiddle * sizeof(std::uint64_t);
-    finish([&](opal::Completion& end) {
+    const bool put = finish([&](opal::Completion& end) {
       return remote_->put(mine.data(), middle, remote_key_, kPart * sizeof(std::uint64_t), end);
     });
+    if (!put) return false;
     // Get them back, with one word on either side that must be untouched.
     std::vector<std::uint64_t> back(kPart + 2);
-    finish([&](opal::Completion& end) {
+    const bool got = finish([&](opal::Completion& end) {
       return remote_->get(back.data(), middle - sizeof(std::uint64_t), remote_key_, back.size() * sizeof(std::uint64_t),
                           end);
     });
-    good_ =
-        back.front() == kMiddle - 1 && back.back() == kMiddle + kPart && back[1] == 0xabcdef && back[kPart] == 0xabcdef;
+    if (!got) return false;
+    good_ = good_ && back.front() == kMiddle - 1 && back.back() == kMiddle + kPart && back[1] == 0xabcdef &&
+            back[kPart] == 0xabcdef;
 
     (void)remote_->send_or_queue(kLook, {}, {});
-    wait_for([&] { return seen_ && said_bye_; });
+    if (!wait_for([&] { return seen_ && said_bye_; })) return false;
     std::printf("put and get of %zu words in the middle of the peer's region: %s\n", kPart, good_ ? "right" : "WRONG");
     return good_;
   }
@@ -87,7 +92,11 @@ class Peer {
     if (!opal::read_object(delivery.data, hello)) return;  // a peer's bytes: check before use
     Endpoint& from = opal::am::sender(delivery);
     auto key = from.unpack_key(delivery.data.subspan(sizeof hello));
-    if (!key) return;
+    if (!key) {
+      std::fprintf(stderr, "two_peers: the peer's key: %s\n", to_string(key.error()).c_str());
+      failed_ = true;
+      return;
+    }
     remote_key_ = *key;
     remote_address_ = hello.address;
     remote_ = &from;
@@ -102,25 +111,34 @@ class Peer {
 
   void on_bye(opal::btl::Delivery&) noexcept { said_bye_ = true; }
 
-  template <class Condition>
-  void wait_for(Condition condition) {
-    while (!condition()) context_.wait(std::chrono::milliseconds{100});
+  void on_peer_failed(Endpoint&, const opal::Error& why) noexcept override {
+    if (!seen_ || !said_bye_) std::fprintf(stderr, "two_peers: the peer has ended: %s\n", to_string(why).c_str());
+    failed_ = true;
   }
 
+  /// False: the peer failed before `condition` was true.
+  template <class Condition>
+  bool wait_for(Condition condition) {
+    while (!condition() && !failed_) context_->wait(std::chrono::milliseconds{100});
+    return condition();
+  }
+
+  /// A put or get, and the wait for its end, which comes with an error when the peer fails.
   template <class Operation>
-  void finish(Operation operation) {
+  bool finish(Operation operation) {
     struct Flag : opal::Completion {
       bool ended = false;
     } flag;
     flag.fn = [](opal::Completion& self) noexcept { static_cast<Flag&>(self).ended = true; };
     opal::Post post = opal::Post::again;
-    while ((post = operation(flag)) == opal::Post::again) context_.progress();
-    if (post == opal::Post::queued) wait_for([&] { return flag.ended; });
+    while ((post = operation(flag)) == opal::Post::again) context_->progress();
+    while (post == opal::Post::queued && !flag.ended) context_->wait(std::chrono::milliseconds{100});
     if (!flag.ok()) std::fprintf(stderr, "two_peers: %s\n", to_string(flag.error).c_str());
+    return flag.ok();
   }
 
-  Context& context_;
   std::vector<std::uint64_t> memory_;
+  std::unique_ptr<Context> context_;
   opal::am::Region region_;
   Endpoint* remote_ = nullptr;
   std::uint64_t remote_address_ = 0;
@@ -128,6 +146,7 @@ class Peer {
   bool greeted_ = false;
   bool seen_ = false;
   bool said_bye_ = false;
+  bool failed_ = false;
   bool good_ = true;
 };
 
@@ -138,17 +157,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: two_peers listen HOST:PORT [FILE] | two_peers connect HOST:PORT\n");
     return 2;
   }
-  auto context = Context::open(opal::config::Store::from_environment());
-  if (!context) {
-    std::fprintf(stderr, "two_peers: %s\n", to_string(context.error()).c_str());
+  Peer self;
+  if (const auto opened = self.open(); !opened) {
+    std::fprintf(stderr, "two_peers: %s\n", to_string(opened.error()).c_str());
     return 1;
   }
-  Peer self{**context};
-  if (!self.open()) return 1;
 
   Endpoint* peer = nullptr;
   if (std::strcmp(argv[1], "listen") == 0) {
-    auto where = (*context)->listen(argv[2]);
+    auto where = self.context().listen(argv[2]);
     if (!where) {
       std::fprintf(stderr, "two_peers: cannot listen at %s: %s\n", argv[2], to_string(where.error()).c_str());
       return 1;
@@ -157,7 +174,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     if (argc > 3) std::ofstream{argv[3]} << *where << '\n';
   } else {
-    auto found = (*context)->connect_to(argv[2], std::chrono::seconds{10});
+    auto found = self.context().connect_to(argv[2], std::chrono::seconds{10});
     if (!found) {
       std::fprintf(stderr, "two_peers: no process at %s: %s\n", argv[2], to_string(found.error()).c_str());
       return 1;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "opal/am/context.hpp"
 #include "opal/btl/registry.hpp"
 #include "tests/harness/program.hpp"
 
@@ -75,6 +76,25 @@ TEST(TwoPeers, NobodyAtThatPlaceIsAnErrorThatSaysSo) {
   Program program{{kBin + "/two_peers", "connect", "no-such-host.invalid:1"}, scratch.file("log")};
   EXPECT_EQ(program.wait(), 1);
   EXPECT_THAT(program.output(), HasSubstr("no process at no-such-host.invalid:1"));
+}
+
+TEST(TwoPeers, WithAPeerThatEndsEarlyEndsWithAnErrorThatSaysSo) {
+  const Scratch scratch;
+  for (const std::string name : {"two_peers", "two_peers_c"}) {
+    const std::string where = scratch.file("where_" + name);
+    Program listener{{kBin + "/" + name, "listen", "127.0.0.1:0", where}, scratch.file(name)};
+    const std::string address = wait_for_line(where);
+    ASSERT_FALSE(address.empty()) << listener.output();
+    {
+      const auto context = am::Context::open(config::Store::from_environment());
+      ASSERT_TRUE(context);
+      const auto peer = (*context)->connect_to(address, std::chrono::seconds{10});
+      ASSERT_TRUE(peer) << to_string(peer.error());
+      ASSERT_NE((*peer)->send_or_queue(kUserTags.last, {}, {}), Post::failed);  // connects
+    }
+    EXPECT_EQ(listener.wait(), 1);
+    EXPECT_THAT(listener.output(), HasSubstr(name + ": the peer has ended"));
+  }
 }
 
 class Ring : public ::testing::TestWithParam<int> {};
