@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, SmDisconnect, testing::ValuesIn(kModes), [](cons
 
 /// What the program may do once the transfer has ended.  ThreadSanitizer does not see what orders it after the copy: an
 /// atomic in memory that each of the two modules maps at an address of its own.
-[[gnu::no_sanitize("thread")]] void fill(volatile std::byte* bytes, std::size_t size) {
+__attribute__((no_sanitize("thread"))) void fill(volatile std::byte* bytes, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) bytes[i] = std::byte{0x55};
 }
 
