@@ -3,6 +3,7 @@
  * memory that it allocates later.  What it wants to keep to itself it excludes.  Two processes, no launcher:
  *   whole_address_space
  */
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +130,7 @@ int main(void) {
   }
   close(ends[1]);
   const int mine = write_there(ends[0]);
+  if (mine == 1) kill(owner, SIGTERM); /* it waits for this process */
   waitpid(owner, &status, 0);
   const int theirs = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
   if (theirs == 77) printf("not possible here\n");

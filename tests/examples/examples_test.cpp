@@ -62,6 +62,18 @@ TEST(WholeAddressSpace, APeerWritesIntoMemoryThatWasAllocatedAfterItGotTheKey) {
                                                  HasSubstr("not possible here")));
 }
 
+TEST(WholeAddressSpace, WithoutATransportBetweenTheProcessesItEndsWithAnError) {
+  const Scratch scratch;
+  Program program{{kBin + "/whole_address_space"}, scratch.file("log"), {{"OPAL_AM_TRANSPORTS", "self"}}};
+  const int status = program.wait();
+  if (status == 0) {
+    EXPECT_THAT(program.output(), HasSubstr("not possible here"));
+  } else {
+    EXPECT_EQ(status, 1);
+    EXPECT_THAT(program.output(), HasSubstr("whole_address_space: 127.0.0.1"));
+  }
+}
+
 TEST(TwoPeers, WithoutArgumentsSaysHowToUseIt) {
   const Scratch scratch;
   for (const std::string name : {"two_peers", "two_peers_c"}) {
