@@ -67,6 +67,17 @@ class Halt {
   ~Halt() = default;
 };
 
+/// Learns when this process polls inside a blocking call; implemented by rma::Windows.
+class PollingObserver {
+ public:
+  virtual void on_polling() noexcept = 0;
+  /// May call Engine::progress().
+  virtual void on_polling_end() noexcept = 0;
+
+ protected:
+  ~PollingObserver() = default;
+};
+
 class Engine {
  public:
   /// Installs the handlers of the tags of wire.hpp.  `core_is_shared`: other ranks run on this core.
@@ -186,6 +197,7 @@ class Engine {
     }
     std::uint64_t wait = 0;
     while (!condition()) {
+      if (polling_observer_ != nullptr && poll_until(condition)) continue;
       if (progress() != 0) continue;
       // No event reports the end of back-pressure: with stalled operations, poll every millisecond.
       const bool nothing_stalled = !stalling_.load(std::memory_order_relaxed);
@@ -199,6 +211,25 @@ class Engine {
       idle_observer_->on_idle(wait, what);
     }
   }
+  /// A part of a blocking call in which this thread polls without a pause.
+  class Polling {
+   public:
+    explicit Polling(Engine& engine) noexcept : observer_(engine.polling_observer_) {
+      if (observer_ != nullptr) observer_->on_polling();
+    }
+    ~Polling() {
+      if (observer_ != nullptr) observer_->on_polling_end();
+    }
+    Polling(const Polling&) = delete;
+    Polling& operator=(const Polling&) = delete;
+
+   private:
+    PollingObserver* const observer_;
+  };
+  /// Whether a PollingObserver may be set: only one thread uses this Engine, and it has its core for itself.
+  [[nodiscard]] bool polls_alone() const noexcept { return !lock_.real() && !core_is_shared_ && vcis_ == nullptr; }
+  /// Null: none.  Requires: polls_alone(), and no Polling exists.
+  void set_polling_observer(PollingObserver* observer) noexcept { polling_observer_ = observer; }
   /// Waits for one request.  If it is a receive, polls its sender first.  `awaited`: the number of requests that the
   /// caller waits for, of which this is one.
   void wait(const Request& request, std::size_t awaited = 1) noexcept {
@@ -259,11 +290,22 @@ class Engine {
   friend class Fetch;
 
   static constexpr std::size_t kMostSpare = 64;
+  static constexpr int kIdlePolls = 1000;  // some 50 us, as am_spin
 
   Engine(am::Context& context, Connector& connector, const Config& config, bool core_is_shared);
   Result<void> install();
   int send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
 
+  /// Polls until `condition()` is true, or kIdlePolls in a row had no event.  Returns the condition.
+  template <class Condition>
+  bool poll_until(Condition& condition) noexcept {
+    const Polling polling{*this};
+    for (int idle = 0; idle < kIdlePolls && !stalling(); ++idle) {
+      if (condition()) return true;
+      if (progress() != 0) idle = 0;
+    }
+    return condition();
+  }
   void poll_for(const Request& request, std::size_t awaited) noexcept;
   void wait_long(const Request& request) noexcept;
   /// Assigns the endpoint to the peer, and sets the peer's eager limits and credit.
@@ -341,6 +383,7 @@ class Engine {
   Vcis* vcis_ = nullptr;  // null: this is the only VCI of the process
   unsigned vci_ = 0;
   IdleObserver* idle_observer_ = nullptr;
+  PollingObserver* polling_observer_ = nullptr;
   std::atomic<std::uint64_t> idle_waits_{0};  // the latest number of a wait for the idle observer
   std::uint64_t fetching_ = 0;                // gets in flight
   std::uint64_t rendezvous_ = 0;              // rendezvous that this process has begun to receive, ever

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accesses: checks epoch and memory, chooses the path to the target, and starts the access.
+#include <algorithm>
 #include <new>
 
 #include "mpi_shim/request/immediate.hpp"
@@ -9,6 +10,9 @@
 
 namespace mpi_shim::rma {
 namespace {
+
+// Bytes up to which a message and its answer cost less than the transport's copy between two processes.
+constexpr std::uint64_t kShort = 4096;
 
 constexpr int kFewBlocks = 4;  // up to 4 puts cost no more than one access message and its answer
 
@@ -32,7 +36,7 @@ int done(MPI_Request* request) noexcept {
 /// Starts the access.  An R form gets its request; else the request puts itself back when the access completes.
 /// Requires: the Context's lock is held.
 template <class Access>
-int begin(Access& access, MPI_Request* request) {
+void begin(Access& access, MPI_Request* request) {
   access.start();
   if (request != nullptr) {
     *request = access.mpi_handle();
@@ -40,7 +44,6 @@ int begin(Access& access, MPI_Request* request) {
     const am::Lock::Guard guard{access.engine()->lock()};  // the helper thread may complete it
     if (!access.abandon()) access.put_back();
   }
-  return MPI_SUCCESS;
 }
 
 }  // namespace
@@ -130,9 +133,32 @@ int Window::find_way(Target& target, const Buffer& there, Way& way) {
   if (target.failed.load(std::memory_order_relaxed)) [[unlikely]]
     return MPI_ERR_PROC_ABORTED;
   way.path = target.path.load(std::memory_order_relaxed);
-  if (flavor_ == Flavor::dynamic) return find_attached(target, there, way);
-  if (!target.key.empty()) way.handle = &target.accessed->handle;
+  if (flavor_ == Flavor::dynamic) {
+    if (const int error = find_attached(target, there, way); error != MPI_SUCCESS) return error;
+  } else if (!target.key.empty()) {
+    way.handle = &target.accessed->handle;
+  }
+  if (way.path == Target::Path::one_sided && target.sent != nullptr) use_attention(target, there, way);
   return MPI_SUCCESS;
+}
+
+/// Changes the path of a short access to messages if the target polls.  Otherwise waits for earlier messages, which a
+/// direct access must not overtake; the target executes them before it ends to poll.
+void Window::use_attention(Target& target, const Buffer& there, Way& way) noexcept {
+  Target::Queue& queue = target.accessed->queue;
+  const bool fits = there.bytes() <= std::min(kShort, target.peer->endpoint->attributes().max_send / 4);
+  if (fits && there.type().predefined_handle() != 0 && target.sent->count(target.control->polling)) {
+    way.path = Target::Path::messages;
+    way.counted = true;
+    way.handle = nullptr;
+  } else if (queue.in_flight != 0 || !queue.accesses.empty()) {
+    engine().wait_until([&] { return queue.in_flight == 0 && queue.accesses.empty(); });
+  }
+}
+
+/// Called after a counted access has started: the target does not end to poll before it has the message.
+void Window::send_counted(Target& target) noexcept {
+  while (!target.accessed->queue.accesses.empty() && target.control->polling.is_set()) engine().poll_all();
 }
 
 /// Sets the path of one access to a dynamic window.  The memory of this process is checked here.  For a one-sided
@@ -195,12 +221,16 @@ int Window::move(Direction direction, const Buffer& origin, const Place& place, 
   if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
     Transfer& transfer = windows_.new_transfer();
     transfer.prepare(direction, target, *way.handle, origin, there);
-    return begin(transfer, request);
+    begin(transfer, request);
+    return MPI_SUCCESS;
   }
   MessageAccess& access = windows_.new_message_access();
-  access.prepare(*this, target, wire::Action::transfer, puts ? op::OpKind::replace : op::OpKind::no_op, there);
+  access.prepare(*this, target, wire::Action::transfer, puts ? op::OpKind::replace : op::OpKind::no_op, there,
+                 way.counted);
   puts ? access.from(origin) : access.into(origin);
-  return begin(access, request);
+  begin(access, request);
+  if (way.counted) send_counted(target);
+  return MPI_SUCCESS;
 }
 
 int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place,
@@ -224,10 +254,12 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   }
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
-  access.prepare(*this, target, wire::Action::update, kind, there);
+  access.prepare(*this, target, wire::Action::update, kind, there, way.counted);
   if (stores) access.from(origin);
   if (result != nullptr) access.into(*result);
-  return begin(access, request);
+  begin(access, request);
+  if (way.counted) send_counted(target);
+  return MPI_SUCCESS;
 }
 
 int Window::compare_and_swap(const void* origin, const void* compare, void* result, const Place& place) {
@@ -240,10 +272,12 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   if (way.path != Target::Path::messages) return swap(target, way, values, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
-  access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there);
+  access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there, way.counted);
   access.from_pair(values.both());
   access.into(Buffer{result, 1, *place.type});
-  return begin(access, nullptr);
+  begin(access, nullptr);
+  if (way.counted) send_counted(target);
+  return MPI_SUCCESS;
 }
 
 }  // namespace mpi_shim::rma

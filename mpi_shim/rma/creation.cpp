@@ -51,8 +51,16 @@ class Creation {
   [[nodiscard]] bool has_memory_here() const {
     return wish_.flavor == Flavor::allocate || wish_.flavor == Flavor::shared;
   }
+  /// Whether this process polls for short accesses of the ranks of its host, and sends such (target/attention.hpp).
+  [[nodiscard]] bool counts_messages() const {
+    return window_->host_memory_ && !has_memory_here() && window_->engine().polls_alone() &&
+           communicators_.job().waits().spin.count() != 0;
+  }
+  /// Bytes of the MessageCounts of one origin.
+  [[nodiscard]] std::uint64_t counts_stride() const { return align_up(here_.size() * sizeof(MessageCount), kLine); }
   int share_host_memory();
   void place_own_memory();
+  void count_messages();
   int meet();
 
   comm::Communicators& communicators_;
@@ -64,6 +72,7 @@ class Creation {
   std::vector<std::size_t> here_;       // ranks of this host in ascending order; only this rank if mpi_rma_share is off
   std::vector<std::uint64_t> offsets_;  // of the window memory of each rank of here_ in the shared memory, in bytes
   std::uint64_t claims_offset_ = 0;     // of the Claims in the shared memory, in bytes
+  std::uint64_t counts_offset_ = 0;     // of the MessageCounts
   int error_ = MPI_SUCCESS;             // of this process; meet() exchanges the errors
 };
 
@@ -85,6 +94,7 @@ int Creation::run(Window*& made) {
     comm_.vci().windows().remove(*window_);
     return error;
   }
+  if (counts_messages()) comm_.vci().windows().attend(*window_);
   window_->hints = wish_.hints;
   // `auto` starts no helper for a window on one host: its ranks access most memory without progress of the target.
   const bool alone = ranks_ == 1 || (here_.size() == ranks_ && comm_.vci().windows().config().helper == "auto");
@@ -97,7 +107,8 @@ int Creation::run(Window*& made) {
 ///   Control[n]        the locks
 ///   AttachedTable[n]  MPI_Win_create_dynamic only
 ///   Claim[n][n]       for each Control, one Claim per rank
-///   window memory     MPI_Win_allocate and _allocate_shared only, of each rank
+///   MessageCount[n][n]  MPI_Win_create and _create_dynamic: for each origin, which has lines of its own, one per
+///   target window memory     MPI_Win_allocate and _allocate_shared only, of each rank
 /// If one rank cannot attach, no rank of the host uses the memory, since a lock excludes only ranks that take it.
 /// Each rank then has a private Control, and MPI_Win_allocate_shared fails.
 int Creation::share_host_memory() {
@@ -110,6 +121,8 @@ int Creation::share_host_memory() {
   if (wish_.flavor == Flavor::dynamic) end += here_.size() * sizeof(AttachedTable);
   claims_offset_ = end;
   end += here_.size() * here_.size() * sizeof(Claim);
+  counts_offset_ = align_up(end, kLine);
+  if (!has_memory_here()) end = counts_offset_ + here_.size() * counts_stride();
   for (const std::size_t rank : here_) {
     const bool packed = wish_.flavor == Flavor::shared && wish_.contiguous && rank != here_.front();
     if (!packed) end = align_up(end, kLine);
@@ -164,6 +177,7 @@ void Creation::place_own_memory() {
       target.claims = claims + i * here_.size();
       if (has_memory_here()) target.mapped = shared.bytes().data() + offsets_[i];
     }
+    if (counts_messages()) count_messages();
     if (wish_.flavor == Flavor::dynamic) {  // zeroes are tables without entries
       auto* tables = reinterpret_cast<AttachedTable*>(controls + here_.size());
       for (std::size_t i = 0; i < here_.size(); ++i) {
@@ -201,6 +215,20 @@ void Creation::place_own_memory() {
     } else if (!region) {
       log::warn("mpi", "memory of a window cannot be registered: {}", to_string(region.error()));
     }
+  }
+}
+
+/// Sets the MessageCounts of the Targets of this host; zeroes are counts.
+void Creation::count_messages() {
+  std::byte* const counts = window_->host_memory_.bytes().data() + counts_offset_;
+  const auto count = [&](std::size_t origin, std::size_t target) {
+    return reinterpret_cast<MessageCount*>(counts + origin * counts_stride()) + target;
+  };
+  for (std::size_t place = 0; place < here_.size(); ++place) {
+    if (place == window_->place_) continue;
+    Target& target = window_->target(static_cast<int>(here_[place]));
+    target.sent = count(window_->place_, place);
+    target.received = count(place, window_->place_);
   }
 }
 

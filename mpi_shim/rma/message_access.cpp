@@ -16,7 +16,7 @@ MessageAccess::MessageAccess(Windows& windows) noexcept : Request(kActions, &win
 const Request::Actions MessageAccess::kActions{act<&MessageAccess::begin_sending>, act<&MessageAccess::put_away>};
 
 void MessageAccess::prepare(Window& window, Target& target, wire::Action action, op::OpKind op,
-                            const p2p::Buffer& there) {
+                            const p2p::Buffer& there, bool counted) {
   window_ = &window;
   target_ = &target;
   const std::uint64_t base = window.flavor() == Flavor::dynamic ? 0 : target.base;
@@ -27,6 +27,7 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   header_.count = there.count();
   header_.action = action;
   header_.op = static_cast<std::uint8_t>(op);
+  header_.flags = counted ? wire::kCounted : 0;
   type_ = there.share_type();
   bytes_ = there.bytes();
   // Each piece consists of whole elements, since the target executes each piece by itself.
@@ -34,11 +35,11 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform()).size;
   if (action == wire::Action::compare_swap) piece_unit_ = static_cast<std::uint32_t>(bytes_);
   sent_ = answered_ = 0;
-  stores_ = fetches_ = named_ = false;
+  named_ = false;
 }
 
 void MessageAccess::from(const p2p::Buffer& origin) {
-  stores_ = true;
+  header_.flags |= wire::kStores;
   origin_ = origin;
   bytes_ = std::min(bytes_, origin.bytes());
   if (origin.on_gpu()) {
@@ -52,14 +53,14 @@ void MessageAccess::from(const p2p::Buffer& origin) {
 }
 
 void MessageAccess::into(const p2p::Buffer& result) {
-  fetches_ = true;
+  header_.flags |= wire::kFetches;
   result_ = result;
   if (result.has_derived_type()) result_type_ = result.share_type();
   if (result.contiguous() == nullptr) result.start(result_cursor_);
 }
 
 void MessageAccess::from_pair(ByteSpan values) noexcept {
-  stores_ = true;
+  header_.flags |= wire::kStores;
   std::ranges::copy(values, pair_.begin());
 }
 
@@ -111,11 +112,9 @@ MessageAccess::Sent MessageAccess::send_piece() noexcept {
   const std::uint64_t piece = std::min(bytes_ - sent_, std::max<std::uint64_t>(room / piece_unit_, 1) * piece_unit_);
   header_.offset = sent_;
   header_.bytes = piece;
-  header_.stores = stores_ ? 1 : 0;
-  header_.fetches = fetches_ ? 1 : 0;
   const bool pair = header_.action == wire::Action::compare_swap;
   Post post = Post::again;
-  if (!stores_) {
+  if (!header_.has(wire::kStores)) {
     post = endpoint.send_inline(wire::kAccess, bytes_of(header_), {});
   } else if (pair) {
     post = endpoint.send_inline(wire::kAccess, bytes_of(header_), ByteSpan{pair_}.first(2 * piece));
@@ -145,11 +144,11 @@ void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noex
   const std::uint64_t bytes = std::min(reply.bytes, sent_ - answered_);
   if (reply.error != MPI_SUCCESS) {
     if (outcome_.error == MPI_SUCCESS) outcome_.error = static_cast<int>(reply.error);
-  } else if (fetches_ && (data.size() != bytes || reply.offset != answered_)) {
+  } else if (header_.has(wire::kFetches) && (data.size() != bytes || reply.offset != answered_)) {
     outcome_.error = MPI_ERR_INTERN;
-  } else if (fetches_ && result_.contiguous() != nullptr) {
+  } else if (header_.has(wire::kFetches) && result_.contiguous() != nullptr) {
     p2p::copy_bytes(result_.contiguous() + answered_, data.data(), bytes);
-  } else if (fetches_) {
+  } else if (header_.has(wire::kFetches)) {
     result_cursor_.seek(static_cast<std::int64_t>(answered_));
     result_cursor_.unpack(data);
     p2p::check_copy(result_cursor_.failure());

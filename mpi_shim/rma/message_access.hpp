@@ -26,9 +26,11 @@ class MessageAccess final : public Request {
  public:
   explicit MessageAccess(Windows& windows) noexcept;
 
-  /// Sets the operation and the memory at the target; `there` has the target's addresses.  Next the caller calls from()
-  /// or from_pair(), and into(), as far as the operation needs them, and then start().
-  void prepare(Window& window, Target& target, wire::Action action, op::OpKind op, const p2p::Buffer& there);
+  /// Sets the operation and the memory at the target; `there` has the target's addresses.  `counted`: see
+  /// target/attention.hpp.  Next the caller calls from() or from_pair(), and into(), as far as the operation needs
+  /// them, and then start().
+  void prepare(Window& window, Target& target, wire::Action action, op::OpKind op, const p2p::Buffer& there,
+               bool counted);
   /// Sets the data to send.  GPU memory is copied now; host memory must not change until the access is complete.
   void from(const p2p::Buffer& origin);
   /// Sets the buffer for the data that the target has before the operation.
@@ -74,8 +76,6 @@ class MessageAccess final : public Request {
   std::uint64_t sent_ = 0;            // of bytes_
   std::uint64_t answered_ = 0;        // of bytes_
   std::uint32_t piece_unit_ = 1;      // the size of a piece is a multiple: pieces consist of whole elements
-  bool stores_ = false;               // pieces carry data
-  bool fetches_ = false;              // answers carry data
   bool named_ = false;                // header_.type is set
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target's side: grants its passive-target lock to peers and executes their access messages.  All functions run
+// The target's side: grants its access lock to peers and executes their access messages.  All functions run
 // inside progress under the Context's lock and do not wait.  If a lock is taken, progress tries again later.
 #include <algorithm>
 #include <cstring>
@@ -80,6 +80,7 @@ void Window::update_claim_for_others() noexcept {
 void Window::on_rank_failed(int rank) noexcept {
   Target& gone = target(rank);
   gone.failed.store(true, std::memory_order_release);
+  gone.received = nullptr;  // it may have counted a message that it has not sent
   if (gone.granted_to != Target::Held::nothing) own_claim(own()).fetch_or(kClaimIsLost, std::memory_order_relaxed);
   if (!gone.asks) return;
   gone.asks = false;
@@ -150,8 +151,17 @@ void Window::serve(am::Endpoint& from, const wire::AccessHeader& header, const d
   answer(from, header, error);
 }
 
+/// Whether ranks of this host have counted messages that this process has not executed.
+bool Window::has_counted_messages() noexcept {
+  return std::ranges::any_of(here_, [&](int rank) {
+    const Target& origin = target(rank);
+    return origin.received != nullptr && origin.received->get() != origin.executed;
+  });
+}
+
 /// Sends the answer, with the data in fetched_.
 void Window::answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept {
+  if (header.has(wire::kCounted)) ++target(header.rank).executed;
   const wire::AccessReply reply{header.id, header.offset, header.bytes, static_cast<std::uint32_t>(error), 0};
   if (from.send_or_queue(wire::kAccessReply, bytes_of(reply), fetched_) == Post::failed && !from.dead()) {
     log::error("mpi", "the answer to an access of peer {} is lost: {}", to_string(from.peer()),
@@ -168,7 +178,7 @@ int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype
   const Buffer there{reinterpret_cast<const void*>(start), header.count, type};
   const Buffer::Span span = there.span();
   const bool pair = header.action == wire::Action::compare_swap;
-  const std::uint64_t sends = header.stores == 0 ? 0 : pair ? 2 * header.bytes : header.bytes;
+  const std::uint64_t sends = !header.has(wire::kStores) ? 0 : pair ? 2 * header.bytes : header.bytes;
   if (header.offset > there.bytes() || header.bytes > there.bytes() - header.offset || data.size() != sends ||
       header.bytes > reply_room) {
     return MPI_ERR_INTERN;
@@ -177,13 +187,13 @@ int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype
   datatype::Cursor cursor;
   there.start(cursor);
   cursor.seek(static_cast<std::int64_t>(header.offset));
-  if (header.fetches != 0) {
+  if (header.has(wire::kFetches)) {
     fetched_.resize(header.bytes);
     cursor.pack(fetched_);
     p2p::check_copy(cursor.failure());
     cursor.seek(static_cast<std::int64_t>(header.offset));
   }
-  if (header.stores == 0) return MPI_SUCCESS;
+  if (!header.has(wire::kStores)) return MPI_SUCCESS;
   switch (header.action) {
     case wire::Action::transfer: cursor.unpack(data); break;
     case wire::Action::update: {
@@ -193,7 +203,7 @@ int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype
       break;
     }
     case wire::Action::compare_swap:
-      if (header.fetches != 0 && std::memcmp(fetched_.data(), data.data() + header.bytes, header.bytes) == 0) {
+      if (header.has(wire::kFetches) && std::memcmp(fetched_.data(), data.data() + header.bytes, header.bytes) == 0) {
         cursor.unpack(data.first(header.bytes));
       }
       break;

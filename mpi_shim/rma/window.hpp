@@ -152,9 +152,10 @@ class Window final : public handle::Object {
     AttachedRegion region;
     am::Region registration;
   };
-  /// The path of one access.  In a dynamic window accesses to the same target may use different paths.
+  /// The path of one access.  Accesses to the same target may use different paths.
   struct Way {
     Target::Path path;
+    bool counted = false;                   // path messages: as in target/attention.hpp
     const MemoryHandle* handle = nullptr;   // for the transport's put and get; null if there is none
     std::optional<MemoryHandle> of_region;  // dynamic window: `handle` points to it
   };
@@ -177,6 +178,8 @@ class Window final : public handle::Object {
   int find_way(Target& target, const Buffer& there, Way& way);
   int find_attached(Target& target, const Buffer& there, Way& way);
   bool find_region(Target& target, std::uint64_t first, std::uint64_t size, Way& way);
+  void use_attention(Target& target, const Buffer& there, Way& way) noexcept;
+  void send_counted(Target& target) noexcept;
   int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);
   int locate(const Place& place, Buffer& there) noexcept;
@@ -229,6 +232,7 @@ class Window final : public handle::Object {
   int carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
                 std::uint64_t reply_room);
   bool serve_deferred() noexcept;
+  [[nodiscard]] bool has_counted_messages() noexcept;
   // synchronisation.cpp: whether all ranks of the exposure epoch have called MPI_Win_complete; whether one has failed.
   [[nodiscard]] bool all_completed() const noexcept;
   [[nodiscard]] bool lost_an_origin() const noexcept;

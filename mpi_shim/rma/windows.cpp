@@ -7,6 +7,7 @@
 #include "mpi_shim/datatype/construction/description.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/rma/window.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
 namespace mpi_shim::rma {
@@ -55,6 +56,26 @@ void Windows::add(Window& window) {
 void Windows::remove(Window& window) noexcept {
   const am::Lock::Guard guard{engine_.lock()};
   windows_[window.comm().id()] = nullptr;
+  if (std::erase(attended_, &window) != 0 && attended_.empty()) engine_.set_polling_observer(nullptr);
+}
+
+void Windows::attend(Window& window) {
+  attended_.push_back(&window);
+  engine_.set_polling_observer(this);
+}
+
+void Windows::on_polling() noexcept {
+  for (Window* window : attended_) window->own().control->polling.set(true);
+}
+
+void Windows::on_polling_end() noexcept {
+  for (Window* window : attended_) window->own().control->polling.set(false);
+  opal::full_fence();  // see target/attention.hpp
+  const auto has_messages = [](Window* window) { return window->has_counted_messages(); };
+  if (std::ranges::none_of(attended_, has_messages)) [[likely]]
+    return;
+  const opal::Deadline end = opal::Deadline::after(kLongestAttention);
+  while (std::ranges::any_of(attended_, has_messages) && !end.expired()) engine_.progress();
 }
 
 Window* Windows::find(const btl::Delivery& delivery, std::uint32_t id, std::int32_t rank) noexcept {

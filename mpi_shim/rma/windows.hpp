@@ -25,7 +25,7 @@ namespace mpi_shim::rma {
 
 class Window;
 
-class Windows {
+class Windows final : private p2p::PollingObserver {
  public:
   /// Sets the handlers of the tags of wire.hpp; the destructor clears them.  `helper`: want_helper() may start a
   /// thread, since the Context is open at thread level `multiple`.  Errors: limit_reached (a tag has a handler
@@ -47,6 +47,8 @@ class Windows {
   /// Between add() and remove(), messages of peers for the window are handled.  Both take the lock.
   void add(Window& window);
   void remove(Window& window) noexcept;
+  /// Until remove(), this process sets the window's PollingFlag while it polls (target/attention.hpp).
+  void attend(Window& window);
 
   Transfer& new_transfer() { return transfers_.take(*this); }
   MessageAccess& new_message_access() { return message_accesses_.take(*this); }
@@ -83,6 +85,9 @@ class Windows {
       : engine_(engine), config_(config), may_help_(helper) {}
   Result<void> install();
 
+  void on_polling() noexcept override;
+  void on_polling_end() noexcept override;
+
   /// The slot under which the peer knows `type`; sends the description first if the peer does not know the type.  The
   /// slot keeps the type until release_type(). Errors: busy (all slots are in use), limit_reached (the description is
   /// too long), those of sending.
@@ -103,7 +108,8 @@ class Windows {
   const Config config_;
   const bool may_help_;
   std::unique_ptr<ProgressHelper> helper_;
-  std::vector<Window*> windows_;  // by number; null if there is no such window
+  std::vector<Window*> windows_;   // by number; null if there is no such window
+  std::vector<Window*> attended_;  // see attend()
   ObjectPool<Transfer, Windows> transfers_;
   ObjectPool<MessageAccess, Windows> message_accesses_;
   p2p::TransferTable<MessageAccess> under_way_;

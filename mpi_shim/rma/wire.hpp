@@ -60,10 +60,15 @@ struct AccessHeader {
   std::uint64_t bytes;        ///< of the target's memory that this piece covers
   std::uint32_t type;         ///< handle of a predefined datatype, or kTypeSlot + slot
   Action action;
-  std::uint8_t op;       ///< op::OpKind of an update
-  std::uint8_t stores;   ///< not 0: `bytes` of data follow; for compare_swap 2 * bytes
-  std::uint8_t fetches;  ///< not 0: the reply carries the bytes as they were before
+  std::uint8_t op;     ///< op::OpKind of an update
+  std::uint8_t flags;  ///< kStores, kFetches, kCounted
+  std::uint8_t reserved;
+
+  [[nodiscard]] bool has(std::uint8_t flag) const noexcept { return (flags & flag) != 0; }
 };
+inline constexpr std::uint8_t kStores = 1;   ///< `bytes` of data follow; for compare_swap 2 * bytes
+inline constexpr std::uint8_t kFetches = 2;  ///< the reply carries the bytes as they were before
+inline constexpr std::uint8_t kCounted = 4;  ///< the sender has counted the message (target/attention.hpp)
 static_assert(sizeof(AccessHeader) == 56, "layout v1");
 
 inline constexpr std::uint32_t kTypeSlot = 0x400;  ///< greater than every predefined handle

@@ -95,6 +95,7 @@ int TeamSegment::wait(const Want& want) noexcept {
 }
 
 bool TeamSegment::spin(const Want& want) noexcept {
+  const p2p::Engine::Polling polling{engine_};
   const opal::Deadline end = opal::Deadline::after(manner_.spin);
   do {
     engine_.poll_all();  // messages of other processes may need progress of this one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/target/control.hpp — the locks of one target's window memory: the passive-target lock (MPI_Win_lock),
+// mpi_shim/rma/target/control.hpp — the locks of one target's window memory: the access lock (MPI_Win_lock),
 // and the update lock, which makes accumulates, fetch-and-op and compare-and-swap atomic.  The ranks that share the
 // memory of the target's host take both with CPU atomics; the target takes them for all other ranks.  Without shared
 // memory the Control is private to its process. The locks of a process that dies stay taken, and the memory may be half
@@ -9,6 +9,8 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+
+#include "mpi_shim/rma/target/attention.hpp"
 
 namespace mpi_shim::rma {
 
@@ -72,12 +74,13 @@ class UpdateLock {
   std::atomic<std::uint32_t> holder_{0};
 };
 
-/// The two locks of one target.  All-zero bytes are unlocked locks.
+/// The two locks of one target, and whether it polls.  All-zero bytes are unlocked locks of a target that does not.
 struct alignas(64) Control {
   AccessLock access;
   alignas(64) UpdateLock update;
+  alignas(64) PollingFlag polling;
 };
-static_assert(sizeof(Control) == 128, "layout in shared memory: an array of Control, one per rank of the host");
+static_assert(sizeof(Control) == 192, "layout in shared memory: an array of Control, one per rank of the host");
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && Claim::is_always_lock_free && sizeof(Claim) == 1,
               "a lock-based atomic does not work across processes");
 

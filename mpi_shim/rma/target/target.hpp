@@ -30,7 +30,7 @@ struct Target {
     one_sided,  ///< the transport's put and get, without progress of the target; updates under the UpdateLock
     messages,   ///< the transport's put and get for few blocks, else access messages: the target has to make progress
   };
-  /// How a passive-target lock is held; unchecked: an epoch with MPI_MODE_NOCHECK, without the lock.
+  /// How the access lock is held; unchecked: an epoch with MPI_MODE_NOCHECK, without the lock.
   enum class Held : std::uint8_t { nothing, shared, exclusive, unchecked };
 
   p2p::Peer* peer = nullptr;
@@ -46,8 +46,11 @@ struct Target {
   std::atomic<Held> held{Held::nothing};  ///< the target's lock, by this process: MPI_Win_lock or MPI_Win_lock_all
   bool started = false;                   ///< in the group of MPI_Win_start
 
-  std::atomic<std::uint32_t> pending{0};  ///< accesses to it that are not complete
-  std::atomic<std::uint32_t> posts{0};    ///< its MPI_Win_post to this process that no MPI_Win_start has consumed yet
+  MessageCount* sent = nullptr;            ///< counted messages of this process to it; null: none are sent
+  const MessageCount* received = nullptr;  ///< counted messages of it to this process; null: none are expected
+  std::uint32_t executed = 0;              ///< of `received`
+  std::atomic<std::uint32_t> pending{0};   ///< accesses to it that are not complete
+  std::atomic<std::uint32_t> posts{0};     ///< its MPI_Win_post to this process that no MPI_Win_start has consumed yet
   /// Its MPI_Win_complete to this process, less the exposure epochs to it that have ended.  Negative: an epoch has
   /// ended with an error before the MPI_Win_complete.
   std::atomic<std::int32_t> completions{0};

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counted messages (mpi_shim/rma/target/attention.hpp), with a counter in place of the transport.
+#include "mpi_shim/rma/target/attention.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace mpi_shim::rma {
+namespace {
+
+TEST(Attention, NothingIsCountedForATargetThatDoesNotPoll) {
+  PollingFlag flag;
+  MessageCount count;
+  EXPECT_FALSE(count.count(flag));
+  EXPECT_EQ(count.get(), 0U);
+  flag.set(true);
+  EXPECT_TRUE(count.count(flag));
+  EXPECT_EQ(count.get(), 1U);
+  flag.set(false);
+  EXPECT_FALSE(count.count(flag));
+  EXPECT_EQ(count.get(), 1U);
+}
+
+TEST(Attention, NoMessageComesAfterTheEndOfPolling) {
+  constexpr int kPhases = 2000;
+  constexpr int kLooks = 200;
+  constexpr std::uint32_t kMessages = 100000;
+  PollingFlag flag;
+  MessageCount count;
+  std::atomic<std::uint32_t> sent{0};
+  std::atomic<bool> over{false};
+  std::thread origin{[&] {
+    while (!over) {
+      if (count.count(flag)) sent.fetch_add(1);
+    }
+  }};
+  std::uint32_t executed = 0;
+  std::uint32_t late = 0;
+  for (int phase = 0; phase < kPhases || executed < kMessages; ++phase) {
+    flag.set(true);
+    for (int look = 0; look < phase % kLooks; ++look) executed = sent.load();
+    flag.set(false);
+    opal::full_fence();
+    while (count.get() != executed) executed = sent.load();
+    for (int look = 0; look < kLooks; ++look) late += sent.load() - executed;
+  }
+  over = true;
+  origin.join();
+  EXPECT_EQ(late, 0U);
+  EXPECT_EQ(count.get(), executed);
+}
+
+}  // namespace
+}  // namespace mpi_shim::rma
