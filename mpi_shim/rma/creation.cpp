@@ -31,6 +31,7 @@ class Creation {
   struct Size {
     std::uint64_t size;
     std::int64_t disp_unit;
+    std::int64_t error;  // the rank's arena of handles has no memory left
   };
   struct Shared {
     HostMemory::Offer offer;  // set by the first rank of each host
@@ -78,19 +79,22 @@ class Creation {
 
 int Creation::run(Window*& made) {
   auto window = handle::create<Window>(comm_.vci().windows(), communicators_, comm_, wish_.flavor);
-  if (!window) {
-    // The arena of this process has no memory left.  The error is not exchanged: the others wait in exchange() below.
-    communicators_.free(comm_);
-    return MPI_ERR_NO_MEM;
-  }
-  window_ = std::move(*window);
   sizes_.resize(ranks_);
-  sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit};
-  if (const int error = coll::exchange(comm_, sizes_); error != MPI_SUCCESS) return error;
-  if (const int error = share_host_memory(); error != MPI_SUCCESS) return error;
+  sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit,
+                                                    window ? MPI_SUCCESS : MPI_ERR_NO_MEM};
+  int error = coll::exchange(comm_, sizes_);
+  for (const Size& theirs : sizes_) {
+    if (error == MPI_SUCCESS) error = static_cast<int>(theirs.error);
+  }
+  if (!window) communicators_.free(comm_);
+  if (!window || error != MPI_SUCCESS) return error;
+  window_ = std::move(*window);
+  error = share_host_memory();
+  if (error != MPI_SUCCESS) return error;
   place_own_memory();
   comm_.vci().windows().add(*window_);  // peers may send messages for it as soon as meet() has sent the address
-  if (const int error = meet(); error != MPI_SUCCESS) {
+  error = meet();
+  if (error != MPI_SUCCESS) {
     comm_.vci().windows().remove(*window_);
     return error;
   }
