@@ -80,8 +80,7 @@ class Creation {
 int Creation::run(Window*& made) {
   auto window = handle::create<Window>(comm_.vci().windows(), communicators_, comm_, wish_.flavor);
   sizes_.resize(ranks_);
-  sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit,
-                                                    window ? MPI_SUCCESS : MPI_ERR_NO_MEM};
+  sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit, window ? MPI_SUCCESS : MPI_ERR_NO_MEM};
   int error = coll::exchange(comm_, sizes_);
   for (const Size& theirs : sizes_) {
     if (error == MPI_SUCCESS) error = static_cast<int>(theirs.error);

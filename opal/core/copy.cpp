@@ -35,9 +35,12 @@ template <bool kStreaming>
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
 }
 
+bool overlap(const std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(to - from, from - to)) < size;
+}
+
 /// Copies `size` >= 64 bytes in ascending order.  All stores but the first and the last are aligned, since a store that
-/// crosses a cache line costs two.  64-byte vectors (AVX-512) are not faster on Zen 4 (measured), and lower the clock
-/// of some processors.
+/// crosses a cache line costs two.
 template <bool kStreaming>
 [[gnu::always_inline, gnu::target("avx2")]] inline void copy_vectors(std::byte* to, const std::byte* from,
                                                                      std::size_t size) noexcept {
@@ -67,8 +70,7 @@ template <bool kStreaming>
 [[gnu::target("avx2")]] void copy_by_avx2(void* to, const void* from, std::size_t size) noexcept {
   auto* const target = static_cast<std::byte*>(to);
   const auto* const source = static_cast<const std::byte*>(from);
-  const bool overlap = static_cast<std::size_t>(std::max<std::ptrdiff_t>(target - source, source - target)) < size;
-  if (overlap) [[unlikely]] {
+  if (overlap(target, source, size)) [[unlikely]] {
     std::memmove(to, from, size);
   } else if (size < streaming_size.load(std::memory_order_relaxed)) [[likely]] {
     copy_vectors<false>(target, source, size);
@@ -78,19 +80,64 @@ template <bool kStreaming>
   }
 }
 
-bool is_amd_with_fast_short_rep_movsb() noexcept {
+/// For Zen 5: within the first-level cache the loop with 64-byte vectors is 1.2 to 1.7 times as fast as the others;
+/// beyond it memmove(), that is `rep movsb`, is up to 1.3 times as fast (measured).  On Zen 4 such vectors are not
+/// faster, and they lower the clock of some older processors.
+[[gnu::target("avx512f")]] void copy_by_avx512(void* to, const void* from, std::size_t size) noexcept {
+  constexpr std::size_t kFirstLevelCache = std::size_t{48} << 10;
+  constexpr std::size_t kVector = sizeof(__m512i);
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  if (size >= kFirstLevelCache || overlap(target, source, size)) {
+    std::memmove(to, from, size);
+    return;
+  }
+  const __m512i first = _mm512_loadu_si512(source);
+  const __m512i last = _mm512_loadu_si512(source + size - kVector);
+  std::byte* const last_at = target + size - kVector;
+  const std::size_t to_boundary = kVector - reinterpret_cast<std::uintptr_t>(target) % kVector;
+  target += to_boundary;
+  source += to_boundary;
+  for (; target + 4 * kVector <= last_at; target += 4 * kVector, source += 4 * kVector) {
+    const __m512i a = _mm512_loadu_si512(source);
+    const __m512i b = _mm512_loadu_si512(source + kVector);
+    const __m512i c = _mm512_loadu_si512(source + 2 * kVector);
+    const __m512i d = _mm512_loadu_si512(source + 3 * kVector);
+    _mm512_store_si512(target, a);
+    _mm512_store_si512(target + kVector, b);
+    _mm512_store_si512(target + 2 * kVector, c);
+    _mm512_store_si512(target + 3 * kVector, d);
+  }
+  for (; target < last_at; target += kVector, source += kVector) _mm512_store_si512(target, _mm512_loadu_si512(source));
+  _mm512_storeu_si512(last_at, last);
+  _mm512_storeu_si512(to, first);
+}
+
+/// The family of an AMD processor; 0: another one.  0x19: Zen 3 and 4, 0x1a: Zen 5.
+unsigned amd_family() noexcept {
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
-  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx || c != signature_AMD_ecx) return false;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx || c != signature_AMD_ecx) return 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return 0;
+  return (a >> 8U & 0xfU) + (a >> 20U & 0xffU);
+}
+
+/// Whether `rep movsb` is slow for some pairs of addresses: Zen 3 and 4 with FSRM, not Zen 5 (measured).
+bool has_slow_rep_movsb() noexcept {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
   constexpr unsigned kFsrm = 1U << 4U;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kFsrm) != 0;
+  return amd_family() == 0x19 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kFsrm) != 0;
 }
 
 /// The copy for this processor.  Under a sanitizer memmove(): it checks both ranges at once, not each vector.
 detail::LongCopy choose() noexcept {
   if (OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER || __builtin_cpu_supports("avx2") == 0) return copy_by_libc;
+  if (amd_family() == 0x1a && __builtin_cpu_supports("avx512f") != 0) return copy_by_avx512;
   constexpr long kUnknownCache = 32L << 20;
   const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
   streaming_size.store(static_cast<std::size_t>(cache > 0 ? cache : kUnknownCache) / 2, std::memory_order_relaxed);
@@ -100,7 +147,7 @@ detail::LongCopy choose() noexcept {
 #else
 
 // No other architecture's memmove() is known to depend on the addresses.
-bool is_amd_with_fast_short_rep_movsb() noexcept { return false; }
+bool has_slow_rep_movsb() noexcept { return false; }
 detail::LongCopy choose() noexcept { return copy_by_libc; }
 
 #endif
@@ -115,7 +162,7 @@ void choose_and_copy(void* to, const void* from, std::size_t size) noexcept {
 std::atomic<detail::LongCopy> detail::long_copy{choose_and_copy};
 
 bool kernel_copies_slowly(std::uint64_t to, std::uint64_t from) noexcept {
-  static const bool affected = is_amd_with_fast_short_rep_movsb();
+  static const bool affected = has_slow_rep_movsb();
   constexpr std::uint64_t kPage = 4096;
   const std::uint64_t ahead = (to - from) % kPage;
   return affected && ahead != 0 && ahead < 16;

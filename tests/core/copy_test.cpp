@@ -30,7 +30,7 @@ void expect_like_memmove(std::size_t to, std::size_t from, std::size_t size) {
 
 TEST(Copy, EverySizeAroundTheLimitsIsCopiedAndNothingBesides) {
   for (std::size_t size = 0; size < 300; ++size) expect_like_memmove(8 * kPage + size % 37, size % 41, size);
-  for (const std::size_t limit : {kVectorCopy, 2 * kVectorCopy, kPage, 4 * kPage}) {
+  for (const std::size_t limit : {kVectorCopy, 2 * kVectorCopy, kPage, 4 * kPage, 12 * kPage}) {
     for (std::size_t size = limit - 130; size < limit + 130; ++size) expect_like_memmove(8 * kPage + 5, 3, size);
   }
 }
