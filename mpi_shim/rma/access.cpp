@@ -156,9 +156,13 @@ void Window::use_attention(Target& target, const Buffer& there, Way& way) noexce
   }
 }
 
-/// Called after a counted access has started: the target does not end to poll before it has the message.
-void Window::send_counted(Target& target) noexcept {
-  while (!target.accessed->queue.accesses.empty() && target.control->polling.is_set()) engine().poll_all();
+/// Starts an access message.  Sends a counted one now, since the target waits for it before it ends to poll.
+int Window::start_message(MessageAccess& access, const Way& way, MPI_Request* request) {
+  Target& target = access.target();  // the access itself may be reused when it has begun
+  begin(access, request);
+  while (way.counted && !target.accessed->queue.accesses.empty() && target.control->polling.is_set())
+    engine().poll_all();
+  return MPI_SUCCESS;
 }
 
 /// Sets the path of one access to a dynamic window.  The memory of this process is checked here.  For a one-sided
@@ -228,9 +232,7 @@ int Window::move(Direction direction, const Buffer& origin, const Place& place, 
   access.prepare(*this, target, wire::Action::transfer, puts ? op::OpKind::replace : op::OpKind::no_op, there,
                  way.counted);
   puts ? access.from(origin) : access.into(origin);
-  begin(access, request);
-  if (way.counted) send_counted(target);
-  return MPI_SUCCESS;
+  return start_message(access, way, request);
 }
 
 int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place,
@@ -257,9 +259,7 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   access.prepare(*this, target, wire::Action::update, kind, there, way.counted);
   if (stores) access.from(origin);
   if (result != nullptr) access.into(*result);
-  begin(access, request);
-  if (way.counted) send_counted(target);
-  return MPI_SUCCESS;
+  return start_message(access, way, request);
 }
 
 int Window::compare_and_swap(const void* origin, const void* compare, void* result, const Place& place) {
@@ -275,9 +275,7 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there, way.counted);
   access.from_pair(values.both());
   access.into(Buffer{result, 1, *place.type});
-  begin(access, nullptr);
-  if (way.counted) send_counted(target);
-  return MPI_SUCCESS;
+  return start_message(access, way, nullptr);
 }
 
 }  // namespace mpi_shim::rma

@@ -107,11 +107,11 @@ int Creation::run(Window*& made) {
 }
 
 /// The first rank of each host creates memory that all ranks of the host share.  With n ranks on the host it contains:
-///   Control[n]        the locks
-///   AttachedTable[n]  MPI_Win_create_dynamic only
-///   Claim[n][n]       for each Control, one Claim per rank
-///   MessageCount[n][n]  MPI_Win_create and _create_dynamic: for each origin, which has lines of its own, one per
-///   target window memory     MPI_Win_allocate and _allocate_shared only, of each rank
+///   Control[n]          the locks
+///   AttachedTable[n]    MPI_Win_create_dynamic only
+///   Claim[n][n]         for each Control, one Claim per rank
+///   MessageCount[n][n]  MPI_Win_create and _create_dynamic only: by origin, in cache lines of its own, and target
+///   window memory       MPI_Win_allocate and _allocate_shared only, of each rank
 /// If one rank cannot attach, no rank of the host uses the memory, since a lock excludes only ranks that take it.
 /// Each rank then has a private Control, and MPI_Win_allocate_shared fails.
 int Creation::share_host_memory() {

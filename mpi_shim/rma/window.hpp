@@ -179,7 +179,7 @@ class Window final : public handle::Object {
   int find_attached(Target& target, const Buffer& there, Way& way);
   bool find_region(Target& target, std::uint64_t first, std::uint64_t size, Way& way);
   void use_attention(Target& target, const Buffer& there, Way& way) noexcept;
-  void send_counted(Target& target) noexcept;
+  int start_message(MessageAccess& access, const Way& way, MPI_Request* request);
   int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);
   int locate(const Place& place, Buffer& there) noexcept;
