@@ -15,6 +15,12 @@
 namespace opal {
 namespace {
 
+/// By how many bytes the offset of `to` in its page is above that of `from`, modulo the page size.
+constexpr std::uint64_t page_offset_ahead(std::uint64_t to, std::uint64_t from) noexcept {
+  constexpr std::uint64_t kPage = 4096;
+  return (to - from) % kPage;
+}
+
 void copy_by_libc(void* to, const void* from, std::size_t size) noexcept { std::memmove(to, from, size); }
 
 #if defined(__x86_64__)
@@ -67,12 +73,15 @@ template <bool kStreaming>
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(first_at), first);
 }
 
-[[gnu::target("avx2")]] void copy_by_avx2(void* to, const void* from, std::size_t size) noexcept {
+/// memmove(), and the loop for the pairs of addresses for which `rep movsb` is slow.
+[[gnu::target("avx2")]] void copy_on_zen3(void* to, const void* from, std::size_t size) noexcept {
   auto* const target = static_cast<std::byte*>(to);
   const auto* const source = static_cast<const std::byte*>(from);
-  if (overlap(target, source, size)) [[unlikely]] {
+  const std::size_t ahead =
+      page_offset_ahead(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from));
+  if (ahead == 0 || ahead >= kCacheLine || overlap(target, source, size)) [[likely]] {
     std::memmove(to, from, size);
-  } else if (size < streaming_size.load(std::memory_order_relaxed)) [[likely]] {
+  } else if (size < streaming_size.load(std::memory_order_relaxed)) {
     copy_vectors<false>(target, source, size);
   } else {
     copy_vectors<true>(target, source, size);
@@ -80,68 +89,25 @@ template <bool kStreaming>
   }
 }
 
-/// For Zen 5: within the first-level cache the loop with 64-byte vectors is 1.2 to 1.7 times as fast as the others;
-/// beyond it memmove(), that is `rep movsb`, is up to 1.3 times as fast (measured).  On Zen 4 such vectors are not
-/// faster, and they lower the clock of some older processors.
-[[gnu::target("avx512f")]] void copy_by_avx512(void* to, const void* from, std::size_t size) noexcept {
-  constexpr std::size_t kFirstLevelCache = std::size_t{48} << 10;
-  constexpr std::size_t kVector = sizeof(__m512i);
-  auto* target = static_cast<std::byte*>(to);
-  const auto* source = static_cast<const std::byte*>(from);
-  if (size >= kFirstLevelCache || overlap(target, source, size)) {
-    std::memmove(to, from, size);
-    return;
-  }
-  const __m512i first = _mm512_loadu_si512(source);
-  const __m512i last = _mm512_loadu_si512(source + size - kVector);
-  std::byte* const last_at = target + size - kVector;
-  const std::size_t to_boundary = kVector - reinterpret_cast<std::uintptr_t>(target) % kVector;
-  target += to_boundary;
-  source += to_boundary;
-  for (; target + 4 * kVector <= last_at; target += 4 * kVector, source += 4 * kVector) {
-    const __m512i a = _mm512_loadu_si512(source);
-    const __m512i b = _mm512_loadu_si512(source + kVector);
-    const __m512i c = _mm512_loadu_si512(source + 2 * kVector);
-    const __m512i d = _mm512_loadu_si512(source + 3 * kVector);
-    _mm512_store_si512(target, a);
-    _mm512_store_si512(target + kVector, b);
-    _mm512_store_si512(target + 2 * kVector, c);
-    _mm512_store_si512(target + 3 * kVector, d);
-  }
-  for (; target < last_at; target += kVector, source += kVector) _mm512_store_si512(target, _mm512_loadu_si512(source));
-  _mm512_storeu_si512(last_at, last);
-  _mm512_storeu_si512(to, first);
-}
-
-/// The family of an AMD processor; 0: another one.  0x19: Zen 3 and 4, 0x1a: Zen 5.
-unsigned amd_family() noexcept {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx || c != signature_AMD_ecx) return 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return 0;
-  return (a >> 8U & 0xfU) + (a >> 20U & 0xffU);
-}
-
-/// Whether `rep movsb` is slow for some pairs of addresses: Zen 3 and 4 with FSRM, not Zen 5 (measured).
+/// Whether `rep movsb` is slow for some pairs of addresses: Zen 3 and 4 (family 0x19) with FSRM, not Zen 5 (measured).
 bool has_slow_rep_movsb() noexcept {
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx || c != signature_AMD_ecx) return false;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (a >> 8U & 0xfU) + (a >> 20U & 0xffU) != 0x19) return false;
   constexpr unsigned kFsrm = 1U << 4U;
-  return amd_family() == 0x19 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kFsrm) != 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kFsrm) != 0;
 }
 
 /// The copy for this processor.  Under a sanitizer memmove(): it checks both ranges at once, not each vector.
 detail::LongCopy choose() noexcept {
-  if (OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER || __builtin_cpu_supports("avx2") == 0) return copy_by_libc;
-  if (amd_family() == 0x1a && __builtin_cpu_supports("avx512f") != 0) return copy_by_avx512;
+  if (OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER || !has_slow_rep_movsb()) return copy_by_libc;
   constexpr long kUnknownCache = 32L << 20;
   const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
   streaming_size.store(static_cast<std::size_t>(cache > 0 ? cache : kUnknownCache) / 2, std::memory_order_relaxed);
-  return copy_by_avx2;
+  return copy_on_zen3;
 }
 
 #else
@@ -163,8 +129,7 @@ std::atomic<detail::LongCopy> detail::long_copy{choose_and_copy};
 
 bool kernel_copies_slowly(std::uint64_t to, std::uint64_t from) noexcept {
   static const bool affected = has_slow_rep_movsb();
-  constexpr std::uint64_t kPage = 4096;
-  const std::uint64_t ahead = (to - from) % kPage;
+  const std::uint64_t ahead = page_offset_ahead(to, from);
   return affected && ahead != 0 && ahead < 16;
 }
 

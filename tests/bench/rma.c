@@ -83,21 +83,30 @@ static int compare_doubles(const void* a, const void* b) {
   return x < y ? -1 : x > y;
 }
 
+/* What the ranks tell each other through shared memory.  Rank 0 measures when rank 1 computes: a call of rank 0 before
+ * that, such as MPI_Win_lock or the end of a barrier, may need rank 1 inside MPI. */
+enum Step { begins, rank_0_is_ready, rank_1_computes, rank_0_is_done };
+
 /* For at most 5 ms: a library whose accesses need the target's help would wait for ever. */
-static void compute_until(volatile int* told) {
+static void compute_until_done(volatile int* step) {
+  while (*step != rank_0_is_ready) {
+    int flag;
+    MPI_Iprobe(0, 0, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+  }
+  *step = rank_1_computes;
   volatile double sum = 0;
-  for (const double end = MPI_Wtime() + 0.005; *told == 0 && MPI_Wtime() < end;) {
+  for (const double end = MPI_Wtime() + 0.005; *step != rank_0_is_done && MPI_Wtime() < end;) {
     for (int i = 1; i < 1000; ++i) sum += 1.0 / i;
   }
 }
 
-/* Rank 1's part of what is not a fence; rank 0 tells it through shared memory that it need not compute any longer. */
-static void be_target(enum Target target, volatile int* told) {
-  if (target == computes) compute_until(told);
+/* Rank 1's part of what is not a fence. */
+static void be_target(enum Target target, volatile int* step) {
+  if (target == computes) compute_until_done(step);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void measure(const char* kind, int access, int how, int bytes, volatile int* told) {
+static void measure(const char* kind, int access, int how, int bytes, volatile int* step) {
   void (*const call)(int) = kAccesses[access].call;
   void (*const operation)(void (*)(int), int) = kSynchronisations[how].operation;
   const enum Target target = kSynchronisations[how].target;
@@ -106,19 +115,24 @@ static void measure(const char* kind, int access, int how, int bytes, volatile i
   if (rounds == 0) rounds = 1;
   double times[kBatches];
   for (int batch = -1; batch < kBatches; ++batch) {
-    if (rank == 1) *told = 0;
+    if (rank == 1) *step = begins;
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1 && target != takes_part) {
-      be_target(target, told);
+      be_target(target, step);
       continue;
     }
     const int locked = rank == 0 && operation != with_lock && target != takes_part;
     if (locked) MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, window);
+    if (rank == 0 && target == computes) {
+      *step = rank_0_is_ready;
+      while (*step != rank_1_computes) {
+      }
+    }
     const double begin = MPI_Wtime();
     for (int i = 0; i < rounds; ++i) operation(call, bytes);
     if (batch >= 0) times[batch] = (MPI_Wtime() - begin) / rounds / accesses * 1e6;
     if (locked) MPI_Win_unlock(1, window);
-    if (rank == 0) *told = 1;
+    if (rank == 0) *step = rank_0_is_done;
     MPI_Barrier(MPI_COMM_WORLD);
   }
   if (rank != 0) return;
@@ -128,12 +142,12 @@ static void measure(const char* kind, int access, int how, int bytes, volatile i
   fflush(stdout);
 }
 
-static void measure_all(const char* kind, int last, volatile int* told) {
+static void measure_all(const char* kind, int last, volatile int* step) {
   for (int how = 0; how < (int)(sizeof kSynchronisations / sizeof kSynchronisations[0]); ++how) {
     for (int access = 0; access < (int)(sizeof kAccesses / sizeof kAccesses[0]); ++access) {
       const int largest = kAccesses[access].largest;
       for (int bytes = 8; bytes <= last && (largest == 0 || bytes <= largest); bytes *= 8) {
-        measure(kind, access, how, bytes, told);
+        measure(kind, access, how, bytes, step);
       }
     }
   }
@@ -156,7 +170,7 @@ int main(int argc, char** argv) {
   memset(result, 0, (size_t)last);
   memset(exposed, 0, (size_t)last);
 
-  /* The word by which rank 0 ends what rank 1 computes. */
+  /* The word of Step. */
   MPI_Win signal;
   int* word;
   MPI_Win_allocate_shared(rank == 1 ? (MPI_Aint)sizeof(int) : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &signal);

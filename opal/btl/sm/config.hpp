@@ -27,7 +27,7 @@ struct Config {
   ByteSize max_send = 32_KiB;
   std::string single_copy = "shared,xpmem,cma,knem";
   std::string large_get = "auto";
-  ByteSize help_from = 64_KiB;
+  ByteSize help_from = 8_KiB;
   ByteSize shared_help_from = 64_KiB;
   std::uint32_t fifo_slots = 1024;
 
@@ -35,7 +35,7 @@ struct Config {
   /// Messages through the FIFO to one peer before the sender offers it a fast box.
   std::uint32_t fbox_threshold = 16;
   /// Pipelined get: after this time without a piece from the target, the initiator copies pieces itself.
-  std::chrono::microseconds pipeline_wait{3};
+  std::chrono::microseconds pipeline_wait{5};
   /// Time limit of connect() for the answer of the peer's connection manager.
   std::chrono::milliseconds connect_timeout{5000};
   /// Payload bytes of a small fragment; a large one has max_send.  A message that does not go through the fast box
@@ -90,7 +90,7 @@ inline constexpr config::Var<Config> kVars[] = {
     {"help_from",
      &Config::help_from,
      config::Level::tuner,
-     "Smallest put or get of private memory in which a running peer is asked to help.",
+     "Smallest get of private memory in which a running peer is asked to help; of puts at least 64 KiB.",
      {.min = 4_KiB}},
     {"shared_help_from",
      &Config::shared_help_from,

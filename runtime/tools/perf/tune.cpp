@@ -35,7 +35,6 @@ constexpr Forced kForced[] = {
     {Path::box, "btl_sm_fbox_max", nullptr, 64, kLargestMessage, true, false, false},
     {Path::fragment, "btl_sm_fbox_max", "0", 64, kLargestMessage, true, false, false},
     {Path::alone, "btl_sm_large_get", "alone", 64, kLargestGet, false, false, true},
-    {Path::cooperative, "btl_sm_large_get", "cooperative", 4096, kLargestGet, false, false, true},
     {Path::pipelined, "btl_sm_large_get", "pipelined", 4096, kLargestGet, false, false, false},
     {Path::mapped, "btl_sm_large_get", "alone", 4096, kLargestGet, false, true, false},
     {Path::mapped_cooperative, "btl_sm_large_get", "cooperative", 4096, kLargestGet, false, true, false},

@@ -34,10 +34,19 @@ TEST(SmTransferMode, IsChosenByTheThresholdOfPrivateAndOfMappedMemory) {
       return modes.choose(target(access, size), get, kRuns);
     };
     EXPECT_EQ(mode(Target::Access::mechanism, 128 * 1024 - 1), TransferMode::alone);
-    EXPECT_EQ(mode(Target::Access::mechanism, 128 * 1024), TransferMode::cooperative);
+    EXPECT_EQ(mode(Target::Access::mechanism, 128 * 1024), get ? TransferMode::pipelined : TransferMode::cooperative);
     EXPECT_EQ(mode(Target::Access::mapped, 32 * 1024 - 1), TransferMode::alone);
     EXPECT_EQ(mode(Target::Access::mapped, 32 * 1024), TransferMode::cooperative);
   }
+}
+
+TEST(SmTransferMode, SmallPutsAreNotHelpedWhereSmallGetsAre) {
+  Config small = config();
+  small.help_from = 8_KiB;
+  const TransferModes modes{small, {}};
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 8 * 1024), kGet, kRuns), TransferMode::pipelined);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 64 * 1024 - 1), kPut, kRuns), TransferMode::alone);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 64 * 1024), kPut, kRuns), TransferMode::cooperative);
 }
 
 TEST(SmTransferMode, ATargetThatIsAwayIsNotAskedUnlessOnlyItReachesTheMemory) {
@@ -75,7 +84,7 @@ TEST(SmTransferMode, AForcedModeIsUsedFromOneUnitOnWhereItIsPossible) {
 TEST(SmTransferMode, ATransferOfMoreUnitsThanTheClaimWordCountsIsNotHelped) {
   const TransferModes modes{config(), {}};
   const std::uint64_t most = wire::kHelpUnit * wire::kMostHelpUnits;
-  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, most), kGet, kRuns), TransferMode::cooperative);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, most), kGet, kRuns), TransferMode::pipelined);
   EXPECT_EQ(modes.choose(target(Target::Access::mechanism, most + 1), kGet, kRuns), TransferMode::alone);
 }
 

@@ -37,7 +37,8 @@ bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std:
   const bool streamed = helped.last_post == now || (helped.initiator != nullptr && helped.initiator->count != 0);
   helped.last_post = now;
   // To wake the target, or to wait until it runs on a shared core, costs more than to copy alone.
-  const TransferMode mode = modes_.choose(target, kind == RdmaOperation::Kind::get, cores_shared_ || peer.is_asleep());
+  const bool away = cores_shared_ || peer.is_asleep() || !helped.asks_target();
+  const TransferMode mode = modes_.choose(target, kind == RdmaOperation::Kind::get, away);
   if (mode == TransferMode::alone) return false;
   InitiatorState* const state = state_of(peer);
   if (state == nullptr || state->count == InitiatorState::kMost) return false;
@@ -136,6 +137,14 @@ bool HelpedInitiator::may_copy(Endpoint& peer) const noexcept {
   return running.is_put() || peer.memory().copy.reaches(running.there);
 }
 
+/// Whether a pipelined transfer leaves its units to the target for now.  When no piece has come in time, the target
+/// does not count as one that helps.
+bool HelpedInitiator::waits_for_target(InitiatorState& state) const noexcept {
+  if (state.running().mode == TransferMode::cooperative) return false;
+  if (now_ns() - state.last_moved_ns >= target_wait_ns_) state.target_helps = false;
+  return state.target_helps;
+}
+
 /// Takes units from the back and copies them.  Returns the number of events.
 std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
@@ -202,10 +211,9 @@ std::size_t HelpedInitiator::advance(Endpoint& peer) noexcept {
     peer.wake();  // the target may sleep because all chunks were full
     state.last_moved_ns = now_ns();
     state.share = kMostShare;
-  } else if (may_copy(peer) && !state.ring.over() &&
-             (state.running().mode == TransferMode::cooperative || now_ns() - state.last_moved_ns >= target_wait_ns_)) {
+    state.target_helps = true;
+  } else if (may_copy(peer) && !state.ring.over() && !waits_for_target(state)) {
     count += copy_share(peer);
-    state.last_moved_ns = now_ns();
   }
   if (!state.requested && state.ring.claims().left() != 0) send_request(peer);
   if (!peer.dead() && state.ring.over() && finish(peer)) ++count;

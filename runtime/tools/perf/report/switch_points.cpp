@@ -92,13 +92,8 @@ std::string reason(const char* ways, const Times& small, const Times& large, std
 }  // namespace
 
 const char* name(Path path) noexcept {
-  constexpr const char* kNames[] = {"message, fast box",
-                                    "message, fragment",
-                                    "get, single copy",
-                                    "get, cooperative",
-                                    "get, pipelined",
-                                    "get, mapped memory",
-                                    "get, mapped memory, cooperative"};
+  constexpr const char* kNames[] = {"message, fast box", "message, fragment",  "get, single copy",
+                                    "get, pipelined",    "get, mapped memory", "get, mapped memory, cooperative"};
   return kNames[static_cast<std::size_t>(path)];
 }
 
@@ -117,9 +112,8 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
   }
 
   const Times* const alone = find(measured, Path::alone);
-  const Times* const cooperative = find(measured, Path::cooperative);
-  // Chunks are for memory that no copy mechanism reaches.
-  const Times get = alone != nullptr ? fastest(alone, cooperative) : fastest(nullptr, find(measured, Path::pipelined));
+  const Times* const pipelined = find(measured, Path::pipelined);
+  const Times get = fastest(alone, pipelined);
   const Times message = fastest(box, fragment);
   std::uint64_t eager = default_of("btl_sm_eager");
   if (!message.empty() && !get.empty()) {
@@ -133,9 +127,9 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
                       "sixteen of the largest messages"});
   }
 
-  if (alone != nullptr && cooperative != nullptr) {
-    const std::uint64_t first = first_good(*cooperative, *alone);
-    points.push_back({"btl_sm_help_from", first, reason("helped against single copy", *cooperative, *alone, first)});
+  if (alone != nullptr && pipelined != nullptr) {
+    const std::uint64_t first = first_good(*pipelined, *alone);
+    points.push_back({"btl_sm_help_from", first, reason("pipelined against single copy", *pipelined, *alone, first)});
   }
   const Times* const mapped = find(measured, Path::mapped);
   const Times* const mapped_cooperative = find(measured, Path::mapped_cooperative);

@@ -14,7 +14,6 @@ enum class Path : std::uint8_t {
   box,                 ///< one message through the fast box, copied out
   fragment,            ///< one message announced in the FIFO, copied out
   alone,               ///< an offer, then a get by single copy
-  cooperative,         ///< an offer, then a get by both sides
   pipelined,           ///< an offer, then a get through chunks
   mapped,              ///< an offer, then a get of memory that the receiver has mapped
   mapped_cooperative,  ///< as mapped, but both sides copy

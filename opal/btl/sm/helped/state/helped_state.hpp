@@ -37,6 +37,7 @@ struct ByMessages : Completion {
 
 /// The transfers of this process with one peer.  One runs at a time, in the order of the posts.
 struct InitiatorState {
+  static constexpr std::uint32_t kTransfersPerProbe = 8;
   static constexpr std::uint32_t kMost = 64;  ///< transfers that wait or run; further ones are copied without help
 
   InitiatorState(HelpedRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
@@ -46,6 +47,10 @@ struct InitiatorState {
   std::array<HelpedTransfer, kMost> transfers{};
   std::uint32_t first = 0;  ///< index of the running transfer
   std::uint32_t count = 0;  ///< transfers that wait or run
+  /// False from when no piece has come in time until the next piece.  Meanwhile no transfer waits for a piece, and only
+  /// one of kTransfersPerProbe asks the target, which computes.
+  bool target_helps = true;
+  std::uint32_t unasked = 0;  ///< transfers since target_helps became false, modulo 2^32
 
   // State of the running transfer.
   bool requested = false;           ///< the HelpRequest was sent
@@ -83,6 +88,12 @@ struct HelpedState {
   std::unique_ptr<InitiatorState> initiator;
   std::unique_ptr<TargetState> target;
   std::uint32_t last_post = 0;  ///< FastBoxes::progress_calls() when a transfer of this size was posted last
+
+  /// Whether the next transfer asks the target for help.
+  bool asks_target() noexcept {
+    return initiator == nullptr || initiator->target_helps ||
+           ++initiator->unasked % InitiatorState::kTransfersPerProbe == 0;
+  }
 };
 
 /// Maximum of units that one side takes at a time by single copy, so that neither waits long for the other's last

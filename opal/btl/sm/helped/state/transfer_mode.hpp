@@ -22,7 +22,10 @@ class TransferModes {
  public:
   /// `forced`: use this mode wherever it is possible (btl_sm_large_get); none: choose by size.
   TransferModes(const Config& config, std::optional<TransferMode> forced) noexcept
-      : forced_(forced), private_from_(config.help_from.bytes), mapped_from_(config.shared_help_from.bytes) {}
+      : forced_(forced),
+        private_from_(config.help_from.bytes),
+        put_from_(std::max(private_from_, kPutFrom)),
+        mapped_from_(config.shared_help_from.bytes) {}
 
   /// Bytes below which every transfer is `alone`.
   [[nodiscard]] std::uint64_t least_helped() const noexcept {
@@ -42,16 +45,21 @@ class TransferModes {
     }
     if (away) return TransferMode::alone;
     const bool mapped = target.access == Target::Access::mapped;
-    if (forced_ && (forced_ != TransferMode::pipelined || (get && !mapped))) return *forced_;
-    return size >= (mapped ? mapped_from_ : private_from_) ? TransferMode::cooperative : TransferMode::alone;
+    const bool may_pipeline = get && !mapped;
+    if (forced_ && (forced_ != TransferMode::pipelined || may_pipeline)) return *forced_;
+    if (may_pipeline) return size >= private_from_ ? TransferMode::pipelined : TransferMode::alone;
+    return size >= (mapped ? mapped_from_ : put_from_) ? TransferMode::cooperative : TransferMode::alone;
   }
 
  private:
   /// Bytes of the smallest pipelined get of memory that no copy mechanism reaches.  Below, messages cost less.
   static constexpr std::uint64_t kPipelineFrom = 8192;
+  /// Bytes of the smallest cooperative put: each side needs system calls, and smaller shares cost more than they save.
+  static constexpr std::uint64_t kPutFrom = 64 << 10;
 
   std::optional<TransferMode> forced_;
   std::uint64_t private_from_;
+  std::uint64_t put_from_;
   std::uint64_t mapped_from_;
 };
 
