@@ -36,9 +36,7 @@ Result<void> Engine::install() {
   OPAL_TRY(context_.set_handler(wire::kClearToSend, btl::bind<&Engine::on_clear_to_send>(*this, "mpi clear to send")));
   OPAL_TRY(context_.set_handler(wire::kData, btl::bind<&Engine::on_data>(*this, "mpi data")));
   OPAL_TRY(context_.set_handler(wire::kCredit, btl::bind<&Engine::on_credit>(*this, "mpi credit")));
-  // An empty handler: the arrival alone makes a sleeping thread evaluate its condition again.
-  const btl::Handler woken{[](void*, btl::Delivery&) noexcept {}, nullptr, "mpi wake"};
-  OPAL_TRY(context_.set_handler(wire::kWake, woken));
+  OPAL_TRY(context_.set_handler(wire::kWake, btl::bind<&Engine::on_wake>(*this, "mpi wake")));
   return context_.set_handler(wire::kFinished, btl::bind<&Engine::on_finished>(*this, "mpi finished"));
 }
 

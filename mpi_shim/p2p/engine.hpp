@@ -67,12 +67,15 @@ class Halt {
   ~Halt() = default;
 };
 
-/// Learns when this process polls inside a blocking call; implemented by rma::Windows.
+/// Learns when this process polls or sleeps inside a blocking call; implemented by rma::Windows.
 class PollingObserver {
  public:
   virtual void on_polling() noexcept = 0;
   /// May call Engine::progress().
   virtual void on_polling_end() noexcept = 0;
+  /// A sleep, after which it polls again if a peer has called Engine::wake().
+  virtual void on_sleep() noexcept = 0;
+  virtual void on_sleep_end() noexcept = 0;
 
  protected:
   ~PollingObserver() = default;
@@ -158,8 +161,8 @@ class Engine {
   void send_control(am::Endpoint& to, Tag tag, const Message& message) noexcept {
     post_control(to, tag, bytes_of(message));
   }
-  /// Wakes a peer that may sleep, so that it evaluates its condition again.  Requires: reach(peer); lock() is not
-  /// required.
+  /// Wakes a peer that may sleep, so that it evaluates its condition again and polls for a while.  Requires:
+  /// reach(peer); lock() is not required.
   void wake(Peer& peer) noexcept {
     const am::Lock::Guard guard{lock_};
     if (!peer.failed) post_control(*peer.endpoint, wire::kWake, {});
@@ -202,9 +205,15 @@ class Engine {
       // No event reports the end of back-pressure: with stalled operations, poll every millisecond.
       const bool nothing_stalled = !stalling_.load(std::memory_order_relaxed);
       const auto timeout = idle_observer_ == nullptr ? std::chrono::milliseconds{-1} : idle_observer_->period;
+      const std::uint32_t wakes = wakes_.load(std::memory_order_relaxed);
+      if (polling_observer_ != nullptr) polling_observer_->on_sleep();
       const bool over = context_.wait_until(
-          [&] { return condition() || (nothing_stalled && stalling_.load(std::memory_order_relaxed)); },
+          [&] {
+            return condition() || wakes_.load(std::memory_order_relaxed) != wakes ||
+                   (nothing_stalled && stalling_.load(std::memory_order_relaxed));
+          },
           nothing_stalled ? timeout : std::chrono::milliseconds{1});
+      if (polling_observer_ != nullptr) polling_observer_->on_sleep_end();
       if (over || idle_observer_ == nullptr) [[likely]]
         continue;
       if (wait == 0) wait = idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -355,6 +364,7 @@ class Engine {
   void on_clear_to_send(btl::Delivery& delivery) noexcept;
   void on_data(btl::Delivery& delivery) noexcept;
   void on_finished(btl::Delivery& delivery) noexcept;
+  void on_wake(btl::Delivery& /*delivery*/) noexcept { wakes_.fetch_add(1, std::memory_order_relaxed); }
   void on_credit(btl::Delivery& delivery) noexcept;
   /// Logs that an invalid message is dropped.
   void refuse(const btl::Delivery& delivery, const char* why) noexcept;
@@ -384,6 +394,7 @@ class Engine {
   unsigned vci_ = 0;
   IdleObserver* idle_observer_ = nullptr;
   PollingObserver* polling_observer_ = nullptr;
+  std::atomic<std::uint32_t> wakes_{0};       // wake messages of peers, modulo 2^32
   std::atomic<std::uint64_t> idle_waits_{0};  // the latest number of a wait for the idle observer
   std::uint64_t fetching_ = 0;                // gets in flight
   std::uint64_t rendezvous_ = 0;              // rendezvous that this process has begun to receive, ever

@@ -7,12 +7,14 @@
 #include "mpi_shim/rma/message_access.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
+#include "opal/core/clock.hpp"
 
 namespace mpi_shim::rma {
 namespace {
 
-// Bytes up to which a message and its answer cost less than the transport's copy between two processes.
-constexpr std::uint64_t kShort = 4096;
+// Bytes up to which messages cost less than the transport's put and get if the target polls.
+constexpr std::uint64_t kMessageGets = 4 << 10;  // in a longer get the target helps (btl_sm_help_from)
+constexpr std::uint64_t kMessagePuts = 1 << 20;
 
 constexpr int kFewBlocks = 4;  // up to 4 puts cost no more than one access message and its answer
 
@@ -126,7 +128,7 @@ int Window::reach(Target& target) {
   return MPI_SUCCESS;
 }
 
-int Window::find_way(Target& target, const Buffer& there, Way& way) {
+int Window::find_way(Target& target, const Buffer& there, std::uint64_t most_by_message, Way& way) {
   if (target.path.load(std::memory_order_acquire) == Target::Path::unknown) [[unlikely]] {
     if (const int error = reach(target); error != MPI_SUCCESS) return error;
   }
@@ -138,30 +140,38 @@ int Window::find_way(Target& target, const Buffer& there, Way& way) {
   } else if (!target.key.empty()) {
     way.handle = &target.accessed->handle;
   }
-  if (way.path == Target::Path::one_sided && target.sent != nullptr) use_attention(target, there, way);
+  if (way.path == Target::Path::one_sided && target.sent != nullptr) use_attention(target, there, most_by_message, way);
   return MPI_SUCCESS;
 }
 
-/// Changes the path of a short access to messages if the target polls.  Otherwise waits for earlier messages, which a
-/// direct access must not overtake; the target executes them before it ends to poll.
-void Window::use_attention(Target& target, const Buffer& there, Way& way) noexcept {
+/// Changes the path of an access of at most `most_by_message` bytes to messages if the target polls.  Otherwise waits
+/// for earlier messages, which a direct access must not overtake; the target executes them before it ends to poll.
+void Window::use_attention(Target& target, const Buffer& there, std::uint64_t most_by_message, Way& way) noexcept {
   Target::Queue& queue = target.accessed->queue;
-  const bool fits = there.bytes() <= std::min(kShort, target.peer->endpoint->attributes().max_send / 4);
-  if (fits && there.type().predefined_handle() != 0 && target.sent->count(target.control->polling)) {
+  const bool fits = there.bytes() <= most_by_message && there.type().predefined_handle() != 0;
+  if (fits && target.sent->count(target.control->attention)) {
     way.path = Target::Path::messages;
     way.counted = true;
     way.handle = nullptr;
-  } else if (queue.in_flight != 0 || !queue.accesses.empty()) {
+    return;
+  }
+  if (queue.in_flight != 0 || !queue.accesses.empty()) {
     engine().wait_until([&] { return queue.in_flight == 0 && queue.accesses.empty(); });
+  }
+  if (target.control->attention.sleeps() && ++target.accessed->while_asleep % kAccessesPerWake == 0) {
+    engine().wake(*target.peer);
   }
 }
 
-/// Starts an access message.  Sends a counted one now, since the target waits for it before it ends to poll.
+/// Starts an access message.  Sends all of a counted one now, since the target waits for it before it ends to poll.
 int Window::start_message(MessageAccess& access, const Way& way, MPI_Request* request) {
   Target& target = access.target();  // the access itself may be reused when it has begun
   begin(access, request);
-  while (way.counted && !target.accessed->queue.accesses.empty() && target.control->polling.is_set())
-    engine().poll_all();
+  const auto sends = [&] { return way.counted && !target.accessed->queue.accesses.empty(); };
+  if (sends()) {
+    const opal::Deadline end = opal::Deadline::after(kLongestAttention);
+    while (sends() && (target.control->attention.polls() || !end.expired())) engine().poll_all();
+  }
   return MPI_SUCCESS;
 }
 
@@ -215,7 +225,8 @@ int Window::move(Direction direction, const Buffer& origin, const Place& place, 
   if (bytes == 0) return done(request);
   Target& target = this->target(place.rank);
   Way way;
-  if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
+  const std::uint64_t most_by_message = puts ? kMessagePuts : kMessageGets;
+  if (const int error = find_way(target, there, most_by_message, way); error != MPI_SUCCESS) return error;
   if (way.path == Target::Path::mapped) {
     const Buffer mapped = here(target, there);
     puts ? p2p::copy(origin, mapped) : p2p::copy(mapped, origin);
@@ -245,7 +256,7 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   if (there.bytes() == 0 || (!stores && result == nullptr)) return done(request);
   Target& target = this->target(place.rank);
   Way way;
-  if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
+  if (const int error = find_way(target, there, kMessagePuts, way); error != MPI_SUCCESS) return error;
   if (way.path == Target::Path::mapped) {
     const int error = update_mapped(target, kind, origin, result, here(target, there));
     return error == MPI_SUCCESS ? done(request) : error;
@@ -268,7 +279,7 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   const SwapValues values{origin, compare, there.bytes()};
   Target& target = this->target(place.rank);
   Way way;
-  if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
+  if (const int error = find_way(target, there, kMessagePuts, way); error != MPI_SUCCESS) return error;
   if (way.path != Target::Path::messages) return swap(target, way, values, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();

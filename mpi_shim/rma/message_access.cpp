@@ -27,7 +27,8 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   header_.count = there.count();
   header_.action = action;
   header_.op = static_cast<std::uint8_t>(op);
-  header_.flags = counted ? wire::kCounted : 0;
+  header_.flags = 0;
+  counted_ = counted;
   type_ = there.share_type();
   bytes_ = there.bytes();
   // Each piece consists of whole elements, since the target executes each piece by itself.
@@ -108,10 +109,14 @@ MessageAccess::Sent MessageAccess::send_piece() noexcept {
     named_ = true;
   }
   // The answer must fit max_send, too; it does, since its header is shorter.
-  const std::uint64_t room = endpoint.attributes().max_send - sizeof header_;
+  // Short pieces of a counted access: the target copies one out of the cache while the next one is copied in.
+  const btl::Attributes& attributes = endpoint.attributes();
+  const std::uint64_t most = attributes.max_send - sizeof header_;
+  const std::uint64_t room = counted_ ? std::min<std::uint64_t>(attributes.eager, most) : most;
   const std::uint64_t piece = std::min(bytes_ - sent_, std::max<std::uint64_t>(room / piece_unit_, 1) * piece_unit_);
   header_.offset = sent_;
   header_.bytes = piece;
+  if (counted_ && sent_ + piece == bytes_) header_.flags |= wire::kCounted;
   const bool pair = header_.action == wire::Action::compare_swap;
   Post post = Post::again;
   if (!header_.has(wire::kStores)) {

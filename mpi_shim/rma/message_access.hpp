@@ -77,6 +77,7 @@ class MessageAccess final : public Request {
   std::uint64_t answered_ = 0;        // of bytes_
   std::uint32_t piece_unit_ = 1;      // the size of a piece is a multiple: pieces consist of whole elements
   bool named_ = false;                // header_.type is set
+  bool counted_ = false;              // the last piece gets kCounted
 };
 
 }  // namespace mpi_shim::rma

@@ -175,10 +175,10 @@ class Window final : public handle::Object {
 
   // access.cpp
   int reach(Target& target);
-  int find_way(Target& target, const Buffer& there, Way& way);
+  int find_way(Target& target, const Buffer& there, std::uint64_t most_by_message, Way& way);
   int find_attached(Target& target, const Buffer& there, Way& way);
   bool find_region(Target& target, std::uint64_t first, std::uint64_t size, Way& way);
-  void use_attention(Target& target, const Buffer& there, Way& way) noexcept;
+  void use_attention(Target& target, const Buffer& there, std::uint64_t most_by_message, Way& way) noexcept;
   int start_message(MessageAccess& access, const Way& way, MPI_Request* request);
   int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);

@@ -64,12 +64,12 @@ void Windows::attend(Window& window) {
   engine_.set_polling_observer(this);
 }
 
-void Windows::on_polling() noexcept {
-  for (Window* window : attended_) window->own().control->polling.set(true);
+void Windows::set_attention(Attention::State state) noexcept {
+  for (Window* window : attended_) window->own().control->attention.set(state);
 }
 
 void Windows::on_polling_end() noexcept {
-  for (Window* window : attended_) window->own().control->polling.set(false);
+  set_attention(Attention::State::computes);
   opal::full_fence();  // see target/attention.hpp
   const auto has_messages = [](Window* window) { return window->has_counted_messages(); };
   if (std::ranges::none_of(attended_, has_messages)) [[likely]]

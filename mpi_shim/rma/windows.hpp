@@ -18,6 +18,7 @@
 #include "mpi_shim/rma/config.hpp"
 #include "mpi_shim/rma/message_access.hpp"
 #include "mpi_shim/rma/progress_helper.hpp"
+#include "mpi_shim/rma/target/attention.hpp"
 #include "mpi_shim/rma/transfer.hpp"
 #include "mpi_shim/rma/wire.hpp"
 
@@ -47,7 +48,7 @@ class Windows final : private p2p::PollingObserver {
   /// Between add() and remove(), messages of peers for the window are handled.  Both take the lock.
   void add(Window& window);
   void remove(Window& window) noexcept;
-  /// Until remove(), this process sets the window's PollingFlag while it polls (target/attention.hpp).
+  /// Until remove(), this process sets its Attention in the window (target/attention.hpp).
   void attend(Window& window);
 
   Transfer& new_transfer() { return transfers_.take(*this); }
@@ -85,8 +86,11 @@ class Windows final : private p2p::PollingObserver {
       : engine_(engine), config_(config), may_help_(helper) {}
   Result<void> install();
 
-  void on_polling() noexcept override;
+  void on_polling() noexcept override { set_attention(Attention::State::polls); }
   void on_polling_end() noexcept override;
+  void on_sleep() noexcept override { set_attention(Attention::State::sleeps); }
+  void on_sleep_end() noexcept override { set_attention(Attention::State::computes); }
+  void set_attention(Attention::State state) noexcept;
 
   /// The slot under which the peer knows `type`; sends the description first if the peer does not know the type.  The
   /// slot keeps the type until release_type(). Errors: busy (all slots are in use), limit_reached (the description is

@@ -74,11 +74,11 @@ class UpdateLock {
   std::atomic<std::uint32_t> holder_{0};
 };
 
-/// The two locks of one target, and whether it polls.  All-zero bytes are unlocked locks of a target that does not.
+/// The two locks of one target, and its Attention.  All-zero bytes are unlocked locks of a target that computes.
 struct alignas(64) Control {
   AccessLock access;
   alignas(64) UpdateLock update;
-  alignas(64) PollingFlag polling;
+  alignas(64) Attention attention;
 };
 static_assert(sizeof(Control) == 192, "layout in shared memory: an array of Control, one per rank of the host");
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && Claim::is_always_lock_free && sizeof(Claim) == 1,

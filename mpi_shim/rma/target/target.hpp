@@ -76,6 +76,7 @@ struct Target {
     MemoryHandle handle;                  ///< made of `key`; valid unless that is empty
     std::vector<AttachedRegion> regions;  ///< copy of the table `attached`
     std::uint32_t regions_version = ~0U;  ///< version of that copy
+    std::uint32_t while_asleep = 0;       ///< direct accesses while the target slept, modulo 2^32
     Queue queue;
   };
   std::unique_ptr<Accessed> accessed;  ///< null while `path` is unknown

@@ -10,15 +10,17 @@ namespace mpi_shim::rma {
 namespace {
 
 TEST(Attention, NothingIsCountedForATargetThatDoesNotPoll) {
-  PollingFlag flag;
+  Attention target;
   MessageCount count;
-  EXPECT_FALSE(count.count(flag));
+  EXPECT_FALSE(count.count(target));
   EXPECT_EQ(count.get(), 0U);
-  flag.set(true);
-  EXPECT_TRUE(count.count(flag));
+  target.set(Attention::State::polls);
+  EXPECT_TRUE(count.count(target));
   EXPECT_EQ(count.get(), 1U);
-  flag.set(false);
-  EXPECT_FALSE(count.count(flag));
+  target.set(Attention::State::computes);
+  EXPECT_FALSE(count.count(target));
+  target.set(Attention::State::sleeps);
+  EXPECT_FALSE(count.count(target));
   EXPECT_EQ(count.get(), 1U);
 }
 
@@ -26,21 +28,21 @@ TEST(Attention, NoMessageComesAfterTheEndOfPolling) {
   constexpr int kPhases = 2000;
   constexpr int kLooks = 200;
   constexpr std::uint32_t kMessages = 100000;
-  PollingFlag flag;
+  Attention target;
   MessageCount count;
   std::atomic<std::uint32_t> sent{0};
   std::atomic<bool> over{false};
   std::thread origin{[&] {
     while (!over) {
-      if (count.count(flag)) sent.fetch_add(1);
+      if (count.count(target)) sent.fetch_add(1);
     }
   }};
   std::uint32_t executed = 0;
   std::uint32_t late = 0;
   for (int phase = 0; phase < kPhases || executed < kMessages; ++phase) {
-    flag.set(true);
+    target.set(Attention::State::polls);
     for (int look = 0; look < phase % kLooks; ++look) executed = sent.load();
-    flag.set(false);
+    target.set(Attention::State::computes);
     opal::full_fence();
     while (count.get() != executed) executed = sent.load();
     for (int look = 0; look < kLooks; ++look) late += sent.load() - executed;

@@ -192,6 +192,7 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
     state.by_messages.in_flight = post == Post::queued;
     if (post == Post::queued) return false;
   }
+  if (transfer.is_put() && state.ring.claims().front == 0) state.target_helps = false;  // it has taken nothing
   Error error = state.error.code != Errc{} ? state.error : state.by_messages.error;
   if (error.code == Errc{} && refused) {
     error = {Errc::invalid_argument, 0, "memory handle: stale, its registration or its memory is gone",

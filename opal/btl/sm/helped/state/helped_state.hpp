@@ -47,8 +47,8 @@ struct InitiatorState {
   std::array<HelpedTransfer, kMost> transfers{};
   std::uint32_t first = 0;  ///< index of the running transfer
   std::uint32_t count = 0;  ///< transfers that wait or run
-  /// False from when no piece has come in time until the next piece.  Meanwhile no transfer waits for a piece, and only
-  /// one of kTransfersPerProbe asks the target, which computes.
+  /// False from when no piece has come in time, or for a whole put, until the next piece.  Meanwhile no transfer waits
+  /// for a piece, and only one of kTransfersPerProbe asks the target, which computes.
   bool target_helps = true;
   std::uint32_t unasked = 0;  ///< transfers since target_helps became false, modulo 2^32
 
