@@ -23,6 +23,13 @@ inline constexpr int kBcastScatterRanks = 4;
 inline constexpr ByteSize kGatherTreeBelow = 2_KiB;
 /// ... if there are at least this many ranks.
 inline constexpr int kGatherTreeRanks = 16;
+/// Blocking collectives on a communicator before its ranks share memory for later ones, so that a communicator with few
+/// calls costs no memory.
+inline constexpr std::uint32_t kShareAfter = 8;
+/// A job of at most this many ranks, all on one host, shares memory for MPI_COMM_WORLD from MPI_Init on, and its ranks
+/// are connected then: a quarter of a millisecond and some 100 KiB per rank instead of a slow first message and
+/// barrier.
+inline constexpr int kShareAtInitRanks = 8;
 /// Host team: messages up to this size go through the team segment, larger ones directly between ranks.
 inline constexpr ByteSize kShareBelow = 1_GiB;
 /// As kShareBelow if a process of the communicator uses a GPU: transports copy GPU memory faster between two ranks.
@@ -34,7 +41,6 @@ inline constexpr ByteSize kShareSplitFrom = 4_KiB;
 
 struct Config {
   bool share = true;
-  std::uint32_t share_after = 8;
   std::uint32_t share_ranks = 64;
   ByteSize share_slot = 32_KiB;
 };
@@ -43,12 +49,6 @@ inline constexpr config::Var<Config> kVars[] = {
     {"share", &Config::share, config::Level::tuner,
      "Whether the ranks of a host execute their part of blocking collectives in shared memory, whatever the "
      "transports."},
-    {"share_after",
-     &Config::share_after,
-     config::Level::tuner,
-     "Blocking collectives on a communicator before its ranks share memory for later ones.",
-     {.min = 0, .max = 1U << 30},
-     "collectives"},
     {"share_ranks",
      &Config::share_ranks,
      config::Level::tuner,

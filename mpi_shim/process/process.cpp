@@ -13,6 +13,7 @@
 
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/config.hpp"
+#include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/info/info.hpp"
@@ -119,7 +120,9 @@ Result<void> Process::join(int thread_level) {
 
   for (const auto& vci : job_->all_vcis()) OPAL_TRY(vci->publish());
   OPAL_TRY(job_->client().commit());
-  return job_->client().fence();  // afterwards the addresses of all processes are published
+  OPAL_TRY(job_->client().fence());  // afterwards the addresses of all processes are published
+  coll::HostTeam::make_at_init(*job_, communicators_->world());
+  return {};
 }
 
 Process::~Process() {

@@ -14,7 +14,7 @@ namespace {
 
 // Bytes up to which messages cost less than the transport's put and get if the target polls.
 constexpr std::uint64_t kMessageGets = 4 << 10;  // in a longer get the target helps (btl_sm_help_from)
-constexpr std::uint64_t kMessagePuts = 1 << 20;
+constexpr std::uint64_t kMessagePuts = 512 << 10;
 
 constexpr int kFewBlocks = 4;  // up to 4 puts cost no more than one access message and its answer
 

@@ -150,10 +150,18 @@ std::vector<int> HostTeam::leaders_for(int root) const {
 HostTeam* HostTeam::for_collective(Job& job, comm::Communicator& comm) {
   if (comm.host_team != nullptr) [[likely]]
     return comm.host_team.get();
-  const Config& config = comm.vci().scheduler().config();
-  if (comm.host_team_uses > config.share_after || !config.share || comm.is_inter() || comm.size() == 1) return nullptr;
-  if (comm.host_team_uses++ == config.share_after) comm.host_team = make(job, comm);
+  const bool share = comm.vci().scheduler().config().share;
+  if (comm.host_team_uses > kShareAfter || !share || comm.is_inter() || comm.size() == 1) return nullptr;
+  if (comm.host_team_uses++ == kShareAfter) comm.host_team = make(job, comm);
   return comm.host_team.get();
+}
+
+void HostTeam::make_at_init(Job& job, comm::Communicator& world) {
+  const bool one_host = job.client().local_size() == job.client().size();
+  if (!one_host || world.size() == 1 || world.size() > kShareAtInitRanks) return;
+  if (!world.vci().scheduler().config().share) return;
+  world.host_team_uses = kShareAfter + 1;
+  world.host_team = make(job, world);
 }
 
 }  // namespace mpi_shim::coll

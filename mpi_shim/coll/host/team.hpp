@@ -44,7 +44,10 @@ class HostTeam {
  public:
   using Outcome = std::optional<int>;
 
-  /// The team of `comm`, for one blocking collective.  Null: during the first mpi_coll_share_after collectives, or the
+  /// Makes the team of MPI_COMM_WORLD if the job is small and on one host (kShareAtInitRanks), and so connects its
+  /// ranks. Requires: all processes call it in MPI_Init, when the addresses of all are published.
+  static void make_at_init(Job& job, comm::Communicator& world);
+  /// The team of `comm`, for one blocking collective.  Null: during the first kShareAfter collectives, or the
   /// communicator cannot have a team.  One call makes the team, which is itself a collective with messages.
   /// Requires: all processes of the communicator call it, once in each blocking collective on `comm`.
   static HostTeam* for_collective(Job& job, comm::Communicator& comm);

@@ -13,7 +13,7 @@ namespace opal::btl::sm {
 inline constexpr std::uint32_t kExclusivity = 600;  ///< above verbs and tcp, below smcuda
 
 /// Chunks of the ring of a helped transfer, one ring per peer.  All chunks together fit into a core's cache.
-inline constexpr std::uint32_t kPipelineChunks = 8;
+inline constexpr std::uint32_t kPipelineChunks = 4;
 inline constexpr ByteSize kPipelineChunk = 32_KiB;
 /// Bytes of that ring in a segment: chunks, one cache line per chunk, two lines of header (helped_ring.hpp).
 inline constexpr std::size_t kHelpedRingSize = kPipelineChunks * (kPipelineChunk.bytes + kCacheLine) + 2 * kCacheLine;
