@@ -56,8 +56,7 @@ OPAL_EXPORT const Choice* chosen_monitor() noexcept;
 /// Errors: not_supported (a release was not reported; `where` names the call), no_memory.
 Result<void> self_test(Monitor& monitor) noexcept;
 
-/// make_patcher: its start() fails where the patcher is not implemented.
-std::unique_ptr<Monitor> make_patcher();
+std::unique_ptr<Monitor> make_patcher();  ///< only on x86-64
 std::unique_ptr<Monitor> make_userfaultfd();
 
 }  // namespace opal::memory
