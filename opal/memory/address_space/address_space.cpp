@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two locks, both spinning, because this runs inside malloc.  The gate: a mapping call holds it shared from its first
-// table update to its last one; refresh() holds it exclusively, so that the kernel's list does not change while it is
-// read.  `changing` protects the tables during one update.  A signal handler that maps memory and interrupts a thread
-// in this code takes no lock and updates no table; the interrupted call refreshes the tables when it ends.
-// All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
+// Two locks, both spinning, because this runs inside malloc.  The gate is a reader-writer lock: a mapping call holds it
+// shared from its first table update to its last one; refresh() holds it exclusively, so that the kernel's list does
+// not change while it is read.  `changing` protects the tables during one update.  A signal handler that maps memory
+// and interrupts a thread in this code takes no lock and updates no table; the interrupted call refreshes the tables
+// when it ends.  All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
 #include "opal/memory/address_space/address_space.hpp"
 
 #include <sys/mman.h>
@@ -13,8 +13,10 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/sync/spin_lock.hpp"
 #include "opal/core/system/raw_syscall.hpp"
 #include "opal/memory/events/events.hpp"
 #include "opal/memory/events/monitor.hpp"
@@ -28,7 +30,7 @@ constexpr std::uint32_t kExclusive = 1U << 31;
 
 struct State {
   std::atomic<std::uint32_t> gate;   // number of shared holders, or kExclusive: held exclusively
-  std::atomic<bool> changing;        // the lock of `tables` and `count`
+  SpinLock changing;                 // the lock of `tables` and `count`
   std::atomic<bool> missed;          // a signal handler could not update the tables: refresh them
   std::atomic<std::uint32_t> count;  // entries of `tables` in use
   std::array<MappingTable*, kMostTables> tables;
@@ -59,20 +61,11 @@ class Inside {
 
 void pause() noexcept { raw_syscall(SYS_sched_yield); }
 
-/// Runs `body` with the tables' lock.
-template <class Body>
-void locked(State& state, Body body) noexcept {
-  while (state.changing.exchange(true, std::memory_order_acquire)) pause();
-  body();
-  state.changing.store(false, std::memory_order_release);
-}
-
 /// Applies `change` to every table.
 template <class Change>
 void change_tables(State& state, Change change) noexcept {
-  locked(state, [&] {
-    for (std::uint32_t i = 0; i < state.count.load(std::memory_order_relaxed); ++i) change(*state.tables[i]);
-  });
+  const std::lock_guard lock{state.changing};
+  for (std::uint32_t i = 0; i < state.count.load(std::memory_order_relaxed); ++i) change(*state.tables[i]);
 }
 
 void lock_shared(State& state) noexcept {
@@ -372,13 +365,13 @@ Result<void> follow(MappingTable& table) noexcept {
   detail::interested.fetch_add(1, std::memory_order_seq_cst);
   {
     const Inside guard;
-    locked(*shared, [&] {
-      const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
-      full = count == kMostTables;
-      if (full) return;
+    const std::lock_guard lock{shared->changing};
+    const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
+    full = count == kMostTables;
+    if (!full) {
       shared->tables[count] = &table;
       shared->count.store(count + 1, std::memory_order_release);
-    });
+    }
   }
   if (full) {
     detail::interested.fetch_sub(1, std::memory_order_seq_cst);
@@ -394,15 +387,15 @@ void unfollow(MappingTable& table) noexcept {
   bool found = false;
   {
     const Inside guard;
-    locked(*shared, [&] {
-      const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
-      auto* const end = shared->tables.begin() + count;
-      auto* const place = std::find(shared->tables.begin(), end, &table);
-      if (place == end) return;
+    const std::lock_guard lock{shared->changing};
+    const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
+    auto* const end = shared->tables.begin() + count;
+    auto* const place = std::find(shared->tables.begin(), end, &table);
+    found = place != end;
+    if (found) {
       *place = end[-1];
       shared->count.store(count - 1, std::memory_order_release);
-      found = true;
-    });
+    }
   }
   if (found) detail::interested.fetch_sub(1, std::memory_order_seq_cst);
   refresh_if_missed(*shared);

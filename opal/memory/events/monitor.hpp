@@ -23,7 +23,7 @@ class OPAL_EXPORT Monitor {
   virtual ~Monitor();
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// Starts to report; called once.  Errors: not_supported, permission; `where` says what is missing.
+  /// Starts to report; called once.  Errors: not_supported, permission; `where` names what is missing.
   virtual Result<void> start() noexcept = 0;
   /// Requests reports for `range`.  Call it before a device registers the memory.  Default: does nothing, for a monitor
   /// that reports all memory.  Errors: not_supported (the release is not reported: do not keep the registration).
