@@ -11,7 +11,6 @@
 #pragma once
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <mutex>
 #include <vector>

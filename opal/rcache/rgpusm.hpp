@@ -6,7 +6,6 @@
 // (The exporting side, "gpusm", needs no cache: gpu::export_memory() is cheap.)
 // Owns: the mappings; all RemoteGpuMemory objects end before it.  Threads: externally synchronised.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 

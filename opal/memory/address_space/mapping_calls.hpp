@@ -5,7 +5,6 @@
 // its system calls without libc.
 #pragma once
 #include <array>
-#include <cstddef>
 
 #include "opal/core/export.hpp"
 #include "opal/memory/range.hpp"
