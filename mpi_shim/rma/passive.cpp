@@ -49,7 +49,7 @@ int Window::poll_until(Target& target, Condition condition) noexcept {
     if (engine().poll_all() != 0 || polls < 20) continue;
     // Poll, then yield the core, which the holder may need, then sleep, since the holder may keep the lock for long.
     if (may_yield && polls < 500) {
-      may_yield = yield_policy.give();
+      may_yield = yield_policy.yield();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
       if (is_access_lock_lost(target) || has_failed(rank_of(target))) {

@@ -36,18 +36,18 @@ Result<std::byte*> Bucket::allocate(std::size_t size, std::size_t alignment) noe
   if (size_class.free.empty()) OPAL_TRY(refill_locked(size_class, block));
   const FreeBlock top = size_class.free.back();
   size_class.free.pop_back();
-  return hand_out_locked(top.slab, top.address);
+  return take_block_locked(top.slab, top.address);
 }
 
 Result<std::byte*> Bucket::allocate_dedicated_locked(std::size_t size, std::size_t alignment) noexcept {
   OPAL_TRY_ASSIGN(const auto slab, add_slab_locked(size, size, alignment));
   slab->second.dedicated = true;
-  return hand_out_locked(slab, slab->first);
+  return take_block_locked(slab, slab->first);
 }
 
-std::byte* Bucket::hand_out_locked(Slabs::iterator slab, std::byte* address) noexcept {
+std::byte* Bucket::take_block_locked(Slabs::iterator slab, std::byte* address) noexcept {
   Slab& s = slab->second;
-  s.handed_out[static_cast<std::size_t>(address - slab->first) / s.block] = true;
+  s.live_blocks[static_cast<std::size_t>(address - slab->first) / s.block] = true;
   ++s.live;
   usage_.used += s.block;
   ++usage_.blocks;
@@ -59,7 +59,7 @@ Result<Bucket::Slabs::iterator> Bucket::add_slab_locked(std::size_t bytes, std::
   OPAL_TRY_ASSIGN(std::byte* const base, parent_.allocate(bytes, alignment));
   try {
     Slab slab{.bytes = bytes, .block = block};
-    slab.handed_out.resize(bytes / block);
+    slab.live_blocks.resize(bytes / block);
     const auto added = slabs_.emplace(base, std::move(slab)).first;
     usage_.managed += bytes;
     return added;
@@ -95,10 +95,10 @@ Result<void> Bucket::deallocate(std::byte* address) noexcept {
   const auto offset = static_cast<std::size_t>(address - found->first);
   if (offset >= slab.bytes) return not_a_block("Bucket::deallocate(foreign address)", address);
   if (offset % slab.block != 0) return not_a_block("Bucket::deallocate(inside a block, not its start)", address);
-  if (!slab.handed_out[offset / slab.block]) {
+  if (!slab.live_blocks[offset / slab.block]) {
     return not_a_block("Bucket::deallocate(address is free already: freed twice?)", address);
   }
-  slab.handed_out[offset / slab.block] = false;
+  slab.live_blocks[offset / slab.block] = false;
   --slab.live;
   usage_.used -= slab.block;
   --usage_.blocks;

@@ -11,7 +11,6 @@
 #pragma once
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -43,10 +42,10 @@ class OPAL_EXPORT Bucket final : public Allocator {
   /// Memory from the parent, cut into equal blocks.
   struct Slab {
     std::size_t bytes = 0;
-    std::size_t block = 0;           // bytes of one block
-    std::size_t live = 0;            // blocks handed out
-    bool dedicated = false;          // one block, size or alignment above `largest`; given back when freed
-    std::vector<bool> handed_out{};  // one per block, set while live: detects a double free
+    std::size_t block = 0;            // bytes of one block
+    std::size_t live = 0;             // blocks handed out
+    bool dedicated = false;           // one block, size or alignment above `largest`; given back when freed
+    std::vector<bool> live_blocks{};  // one per block, set while live: detects a double free
   };
   using Slabs = std::map<std::byte*, Slab>;
 
@@ -62,7 +61,7 @@ class OPAL_EXPORT Bucket final : public Allocator {
   Result<Slabs::iterator> add_slab_locked(std::size_t bytes, std::size_t block, std::size_t alignment) noexcept;
   Result<std::byte*> allocate_dedicated_locked(std::size_t size, std::size_t alignment) noexcept;
   Result<void> refill_locked(Class& size_class, std::size_t block) noexcept;
-  std::byte* hand_out_locked(Slabs::iterator slab, std::byte* address) noexcept;
+  std::byte* take_block_locked(Slabs::iterator slab, std::byte* address) noexcept;
   void release_slab_locked(Slabs::iterator slab) noexcept;
   Class& class_of(std::size_t block) noexcept;
 

@@ -5,8 +5,6 @@
 #include <bit>
 #include <cstring>
 #include <new>
-#include <span>
-#include <utility>
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/log.hpp"
@@ -96,24 +94,20 @@ Result<void> Guarded::deallocate(std::byte* address) noexcept try {
   return Error{Errc::no_memory, 0, "Guarded::deallocate(bookkeeping)"};
 }
 
-/// Checks a block that leaves the quarantine, and returns it to the parent.
-void Guarded::release_locked(Blocks::node_type freed) noexcept {
-  const Block& block = freed.mapped();
-  if (const std::size_t at = first_other(block.base, block.total, kFreed); at != block.total) {
-    log::error("allocator", "guard: block {} of {} bytes (allocation {}): byte {} was written after it was freed",
-               static_cast<const void*>(freed.key()), block.size, block.number,
-               static_cast<std::ptrdiff_t>(at) - (freed.key() - block.base));
-  }
-  quarantined_ -= block.total;
-  usage_.managed -= block.total;
-  (void)parent_.deallocate(block.base);
-}
-
 std::size_t Guarded::shorten_quarantine_locked(std::size_t bytes) noexcept {
   const std::size_t before = quarantined_;
   while (quarantined_ > bytes) {
-    release_locked(freed_.extract(quarantine_.front()));
+    const Blocks::node_type freed = freed_.extract(quarantine_.front());
     quarantine_.pop_front();
+    const Block& block = freed.mapped();
+    if (const std::size_t at = first_other(block.base, block.total, kFreed); at != block.total) {
+      log::error("allocator", "guard: block {} of {} bytes (allocation {}): byte {} was written after it was freed",
+                 static_cast<const void*>(freed.key()), block.size, block.number,
+                 static_cast<std::ptrdiff_t>(at) - (freed.key() - block.base));
+    }
+    quarantined_ -= block.total;
+    usage_.managed -= block.total;
+    (void)parent_.deallocate(block.base);
   }
   return before - quarantined_;
 }

@@ -48,8 +48,8 @@ class OPAL_EXPORT Guarded final : public Allocator {
   using Blocks = std::map<std::byte*, Block>;
 
   void check_red_zones_locked(const std::byte* address, const Block& block) noexcept;
-  void release_locked(Blocks::node_type freed) noexcept;
-  /// Releases the oldest blocks until at most `bytes` are in quarantine.  Returns the number of bytes released.
+  /// Checks the oldest blocks and returns them to the parent, until at most `bytes` are in quarantine.  Returns the
+  /// number of bytes returned.
   std::size_t shorten_quarantine_locked(std::size_t bytes) noexcept;
   std::size_t trim_locked() noexcept;
 

@@ -113,15 +113,9 @@ std::vector<std::string> shared_objects(const std::string& directory, std::error
 
 }  // namespace
 
-std::string value_in_force(const config::Store& store, std::string_view name) {
-  std::vector<config::Listing> rows = store.list(kGroup);
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; });
-  return found != rows.end() ? std::move(found->value) : std::string{};
-}
-
 Components find_components(const config::Store& store) {
   Components found{btl::Registry::with_builtins(), {}};
-  const std::string directories = value_in_force(store, "am_component_path");
+  const std::string directories = store.present_value(kGroup, "am_component_path");
   if (!directories.empty() && ::getauxval(AT_SECURE) != 0) {
     found.files.push_back(refused(directories, "ignored: this process has more rights than its user"));
     return found;

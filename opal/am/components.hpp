@@ -20,9 +20,6 @@ struct ComponentFile {
   std::string refusal;                        ///< one line for the user; empty if it is not refused
 };
 
-/// The present value of a variable am_*.  Unlike Store::load() it needs no good values of the others, and logs nothing.
-OPAL_EXPORT std::string value_in_force(const config::Store& store, std::string_view name);
-
 struct Components {
   btl::Registry registry;            ///< the built-in transports, and the loaded ones
   std::vector<ComponentFile> files;  ///< in the order of the directories, then by name

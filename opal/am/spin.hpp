@@ -17,7 +17,7 @@ template <class Look>
 std::size_t spin(const Config& config, YieldPolicy& yield_policy, const Deadline& deadline, Look look) noexcept {
   if (config.ranks_per_core > 1) {
     // The sender may be waiting for this core.  Yielding to other processes costs about a microsecond.
-    for (std::uint32_t left = yield_policy.begin(config.spin); left != 0 && yield_policy.give(); --left) {
+    for (std::uint32_t left = yield_policy.begin(config.spin); left != 0 && yield_policy.yield(); --left) {
       if (const std::size_t count = look()) return count;
       if (deadline.expired()) return 0;
     }

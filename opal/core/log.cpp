@@ -20,7 +20,7 @@ struct Shared {
   std::mutex mutex;
   Sink sink = nullptr;
   void* user = nullptr;
-  std::set<std::string, std::less<>> said;  // the keys of first_time()
+  std::set<std::string, std::less<>> keys_seen;  // the keys of first_time()
 };
 
 Shared& shared() {
@@ -64,7 +64,7 @@ bool first_time(std::string_view key) noexcept {
   try {
     Shared& state = shared();
     const std::lock_guard lock{state.mutex};
-    return state.said.emplace(key).second;
+    return state.keys_seen.emplace(key).second;
   } catch (...) {
     return true;  // without memory: log again rather than never
   }

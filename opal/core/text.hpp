@@ -30,9 +30,6 @@ std::optional<Number> parse_number(std::string_view text) noexcept {
 /// `text` without the blanks (space, tab, CR, LF) at its ends.
 OPAL_EXPORT std::string_view trimmed(std::string_view text) noexcept;
 
-/// The number of insertions, removals, replacements and swaps of neighbours that turn `a` into `b`.
-OPAL_EXPORT std::size_t edit_distance(std::string_view a, std::string_view b);
-
 /// The element of `known` that a user who wrote `name` probably meant: at most a third of the letters differ, or `name`
 /// is its beginning.  Empty if there is none.
 OPAL_EXPORT std::string_view nearest_name(std::string_view name, const std::vector<std::string_view>& known);

@@ -28,8 +28,7 @@ std::uint64_t take_number(std::string_view& text, unsigned base, char end) noexc
 
 ProcessMaps::ProcessMaps() noexcept
     : fd_(static_cast<int>(
-          raw_syscall(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC))),
-      failed_(fd_ < 0) {}
+          raw_syscall(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC))) {}
 
 ProcessMaps::~ProcessMaps() {
   if (fd_ >= 0) raw_syscall(SYS_close, fd_);
@@ -50,25 +49,18 @@ std::string_view ProcessMaps::line() noexcept {
                                             : raw_syscall(SYS_read, fd_, reinterpret_cast<long>(buffer_.data() + end_),
                                                           static_cast<long>(buffer_.size() - end_));
     if (got == -EINTR) continue;
-    if (got <= 0) {
-      failed_ = got < 0;
-      return {};
-    }
+    if (got <= 0) return {};
     end_ += static_cast<std::size_t>(got);
   }
 }
 
 bool ProcessMaps::next(MapsEntry& entry) noexcept {
-  if (failed_) return false;
   // 7f0c8a000000-7f0c8a021000 rw-p 00000000 00:00 0      name
   std::string_view text = line();
   if (text.empty()) return false;
   entry.range.begin = take_number(text, 16, '-');
   entry.range.end = take_number(text, 16, ' ');
-  if (text.size() < 5) {
-    failed_ = true;
-    return false;
-  }
+  if (text.size() < 5) return false;
   entry.protection =
       (text[0] == 'r' ? PROT_READ : 0) | (text[1] == 'w' ? PROT_WRITE : 0) | (text[2] == 'x' ? PROT_EXEC : 0);
   text.remove_prefix(5);

@@ -28,16 +28,14 @@ class OPAL_EXPORT ProcessMaps {
   ProcessMaps(const ProcessMaps&) = delete;
   ProcessMaps& operator=(const ProcessMaps&) = delete;
 
-  /// Reads the next mapping in ascending order of address.  False: end of the list, or an error (see failed()).
+  /// Reads the next mapping in ascending order of address.  False: end of the list, or an error: it
+  /// cannot be opened or read, or a line is malformed.
   bool next(MapsEntry& entry) noexcept;
-  /// True after an error: the list could not be opened or read, or a line was malformed.
-  [[nodiscard]] bool failed() const noexcept { return failed_; }
 
  private:
   std::string_view line() noexcept;  // the next line; empty at the end or after an error
 
   int fd_;
-  bool failed_ = false;
   std::size_t begin_ = 0;  // the unparsed bytes are buffer_[begin_, end_)
   std::size_t end_ = 0;
   std::array<char, 8192> buffer_;  // a line is at most a path and 73 characters

@@ -18,8 +18,9 @@ inline constexpr config::Var<Config> kVars[] = {
      "Address space of a shared pool; memory is committed only as it is used.",
      {.min = 2_MiB, .max = ByteSize{std::uint64_t{1} << 46}}},
     {"guard", &Config::guard, config::Level::user,
-     "Blocks of opal_mem_alloc have red zones, freed ones are poisoned and kept for a while, and what was overrun, "
-     "written after its end or not freed is said in the log; read at the first block of a kind."},
+     "Debug blocks of opal_mem_alloc: red zones around them, and freed blocks are poisoned and kept for a while. "
+     "Writes outside of blocks, writes to freed blocks, and blocks that are not freed are logged. Read at the first "
+     "block of a kind."},
 };
 inline constexpr config::Group<Config> kGroup{"mpool", "Memory pools", kVars};
 

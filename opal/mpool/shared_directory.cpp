@@ -59,7 +59,7 @@ class SharedMemoryPool final : public Pool, private memory::Listener {
   }
 
   SharedPool pool_;
-  std::atomic<bool> intact_{false};  // no part was unmapped or replaced; else peers are not told of the pool
+  std::atomic<bool> intact_{false};  // no part was unmapped or replaced; else shared_pool_of() does not return it
   std::uint32_t number_ = 0;
 };
 

@@ -8,11 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <mutex>
 #include <utility>
 
-#include "opal/allocator/best_fit.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/system/memory_file.hpp"
 
 namespace opal::mpool {
@@ -34,51 +31,27 @@ void dump(MutableBytes bytes, bool wanted) noexcept {
 
 }  // namespace
 
-struct SharedPool::State {
-  State(Fd file, Mapping mapped, std::size_t step, std::size_t page) noexcept
-      : fd(std::move(file)), mapping(std::move(mapped)), chunk(step), page_size(page) {}
-
-  Result<void> commit_locked(std::size_t bytes) noexcept;
-  Result<void> grow_locked(std::size_t size, std::size_t alignment) noexcept;
-
-  const Fd fd;
-  const Mapping mapping;
-  const std::size_t chunk;
-  const std::size_t page_size;
-  mutable std::mutex mutex;
-  allocator::BestFit blocks{kCacheLine};  // its offsets are the committed part of the file
-};
-
-/// Commits the next `bytes` of the file and adds them to `blocks`.
-Result<void> SharedPool::State::commit_locked(std::size_t bytes) noexcept {
+/// Commits the next `bytes` of the file and adds them to `blocks_`.
+Result<void> SharedPool::commit_locked(std::size_t bytes) noexcept {
   // After an error the kernel frees the pages that this fallocate() has allocated.
-  const std::uint64_t committed = blocks.end();
-  while (::fallocate(fd.get(), 0, static_cast<off_t>(committed), static_cast<off_t>(bytes)) != 0) {
+  const std::uint64_t committed = blocks_.end();
+  while (::fallocate(fd_.get(), 0, static_cast<off_t>(committed), static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) return memory_file_error(errno, "fallocate(shared pool)", bytes);
   }
-  OPAL_TRY(blocks.grow(bytes));
-  dump(mapping.bytes().subspan(committed, bytes), true);
+  OPAL_TRY(blocks_.grow(bytes));
+  dump(mapping_.bytes().subspan(committed, bytes), true);
   return {};
 }
 
 /// Commits memory until a block of this size fits at the end of the committed part.
-Result<void> SharedPool::State::grow_locked(std::size_t size, std::size_t alignment) noexcept {
-  const std::uint64_t begin = align_up(blocks.end() - blocks.free_tail(), alignment);
-  const std::uint64_t room = mapping.size();
+Result<void> SharedPool::grow_locked(std::size_t size, std::size_t alignment) noexcept {
+  const std::uint64_t begin = align_up(blocks_.end() - blocks_.free_tail(), alignment);
+  const std::uint64_t room = mapping_.size();
   if (begin > room || size > room - begin) {
     return Error{Errc::limit_reached, 0, "SharedPool::allocate(virtual size used up)", size};
   }
-  const std::uint64_t end = align_up(align_up(begin + size, kCacheLine), chunk);
-  return commit_locked(std::min<std::uint64_t>(end, room) - blocks.end());
-}
-
-SharedPool::SharedPool(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
-SharedPool::SharedPool(SharedPool&&) noexcept = default;
-SharedPool& SharedPool::operator=(SharedPool&&) noexcept = default;
-SharedPool::~SharedPool() = default;
-
-Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtual_size) {
-  return create(name, virtual_size, Options{});
+  const std::uint64_t end = align_up(align_up(begin + size, kCacheLine), chunk_);
+  return commit_locked(std::min<std::uint64_t>(end, room) - blocks_.end());
 }
 
 Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtual_size, Options options) {
@@ -94,7 +67,7 @@ Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtu
   OPAL_TRY_ASSIGN(Fd fd, open_memory_file(name.c_str(), size, options.hugetlb));
   OPAL_TRY_ASSIGN(Mapping mapping, Mapping::aligned(size, kMaxAlignment, MAP_SHARED | MAP_NORESERVE, fd.get()));
   dump(mapping.bytes(), false);
-  return SharedPool{std::make_unique<State>(std::move(fd), std::move(mapping), chunk, page)};
+  return SharedPool{std::move(fd), std::move(mapping), chunk, page};
 }
 
 Result<Mapping> SharedPool::attach(int fd, bool writable) noexcept {
@@ -108,45 +81,39 @@ Result<SharedBlock> SharedPool::allocate(std::size_t size, std::size_t alignment
   if (!std::has_single_bit(alignment) || alignment > kMaxAlignment) {
     return Error{Errc::invalid_argument, 0, "SharedPool::allocate(alignment)", alignment};
   }
-  State& pool = *state_;
-  const std::lock_guard lock{pool.mutex};
-  auto offset = pool.blocks.allocate(size, alignment);
+  const std::lock_guard lock{*mutex_};
+  auto offset = blocks_.allocate(size, alignment);
   if (!offset && offset.error().code == Errc::no_space) {
-    OPAL_TRY(pool.grow_locked(std::max<std::size_t>(size, 1), alignment));
-    offset = pool.blocks.allocate(size, alignment);
+    OPAL_TRY(grow_locked(std::max<std::size_t>(size, 1), alignment));
+    offset = blocks_.allocate(size, alignment);
   }
   if (!offset) return offset.error();
-  return SharedBlock{pool.mapping.data() + *offset, *offset};
+  return SharedBlock{mapping_.data() + *offset, *offset};
 }
 
 Result<void> SharedPool::deallocate(std::byte* address) noexcept {
-  const std::lock_guard lock{state_->mutex};
-  return state_->blocks.deallocate(reinterpret_cast<std::uintptr_t>(address) -
-                                   reinterpret_cast<std::uintptr_t>(state_->mapping.data()));
+  const std::lock_guard lock{*mutex_};
+  return blocks_.deallocate(reinterpret_cast<std::uintptr_t>(address) -
+                            reinterpret_cast<std::uintptr_t>(mapping_.data()));
 }
 
 std::size_t SharedPool::trim() noexcept {
-  State& pool = *state_;
-  const std::lock_guard lock{pool.mutex};
-  const std::size_t committed = pool.blocks.end();
-  const std::size_t keep = std::min<std::size_t>(align_up(committed - pool.blocks.free_tail(), pool.chunk), committed);
+  const std::lock_guard lock{*mutex_};
+  const std::size_t committed = blocks_.end();
+  const std::size_t keep = std::min<std::size_t>(align_up(committed - blocks_.free_tail(), chunk_), committed);
   const std::size_t bytes = committed - keep;
   if (bytes == 0) return 0;
-  pool.blocks.shrink(bytes);
-  dump(pool.mapping.bytes().subspan(keep, bytes), false);
+  blocks_.shrink(bytes);
+  dump(mapping_.bytes().subspan(keep, bytes), false);
   // If the kernel refuses, the pages stay until the pool is destroyed; a later commit of them is harmless.
-  (void)::fallocate(pool.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(keep),
+  (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(keep),
                     static_cast<off_t>(bytes));
   return bytes;
 }
 
-int SharedPool::fd() const noexcept { return state_->fd.get(); }
-MutableBytes SharedPool::bytes() const noexcept { return state_->mapping.bytes(); }
-std::size_t SharedPool::page_size() const noexcept { return state_->page_size; }
-
 allocator::Usage SharedPool::usage() const noexcept {
-  const std::lock_guard lock{state_->mutex};
-  return {state_->blocks.end(), state_->blocks.used(), state_->blocks.blocks()};
+  const std::lock_guard lock{*mutex_};
+  return {blocks_.end(), blocks_.used(), blocks_.blocks()};
 }
 
 }  // namespace opal::mpool

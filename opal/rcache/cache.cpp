@@ -24,7 +24,6 @@ Cache::Cache(Device& device, const Config& config, std::size_t granularity)
       counted_under_lock_(!config.leave_pinned || config.overlap == Overlap::page_refcount),
       granularity_(granularity != 0 ? granularity : base_page_size()),
       id_(next_cache_id.fetch_add(1, std::memory_order_relaxed)) {
-  asymmetric_fence::start();
   follow_forks();
 }
 
@@ -52,8 +51,8 @@ Cache::~Cache() {
 
 /// Takes a lease of `registration`, which is the result of a hint, if it serves the request.  False: it does not, or
 /// has stopped meanwhile.
-[[gnu::always_inline]] inline bool Cache::try_borrow(LeaseTable& table, Registration& registration,
-                                                     const Request& request) const noexcept {
+[[gnu::always_inline]] inline bool Cache::try_lease(LeaseTable& table, Registration& registration,
+                                                    const Request& request) const noexcept {
   const std::uint64_t serving = registration.serving_.load(std::memory_order_acquire);
   if (serving == 0 || !registration.contains(request.begin, request.end) || !registration.allows(request.access)) {
     return false;
@@ -79,7 +78,7 @@ Cache::~Cache() {
 [[gnu::always_inline]] inline Registration* Cache::follow_hint(const Request& request, LeaseTable* table) noexcept {
   if (table == nullptr) [[unlikely]]
     return nullptr;
-  const auto serves = [&](Registration& hint) { return try_borrow(*table, hint, request); };
+  const auto serves = [&](Registration& hint) { return try_lease(*table, hint, request); };
   Registration* const hit = hints_.find(request.begin, serves);
   if (hit != nullptr) [[likely]]
     table->count_hit();
@@ -128,14 +127,14 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
   if (table == nullptr && !counted_under_lock_) table = make_lease_table();
   auto hold = make_hold(request);
   if (!hold) return refuse(hold.error());
-  Prospect prospect;
+  MissPlan plan;
   {
     const Lock lock{*this};
     if (Lease hit = hit_locked(request, table, *hold)) return hit;
     ++statistics_.misses;
-    prospect_locked(request, prospect);
+    plan_miss_locked(request, plan);
   }
-  auto lease = register_new(request, prospect, table, *hold);
+  auto lease = register_new(request, plan, table, *hold);
   if (!lease) return refuse(lease.error());
   return lease;
 }
@@ -154,11 +153,11 @@ Lease Cache::hit_locked(const Request& request, LeaseTable* table, std::unique_p
   if (hit == nullptr) return {};
   ++statistics_.hits;
   if (table != nullptr) hints_.remember(request.begin, *hit);
-  return borrow_locked(*hit, table, hold);
+  return lease_locked(*hit, table, hold);
 }
 
 /// Makes a lease of a registration, which is in the index or was just registered.
-Lease Cache::borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
+Lease Cache::lease_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
   if (registration.state_ == Registration::State::indexed &&
       registration.serving_.load(std::memory_order_relaxed) == 0) {
     serve_locked(registration);  // stop_serving_oldest_locked() had prepared its eviction

@@ -111,13 +111,13 @@ class OPAL_EXPORT Cache final : private ForkListener {
     std::uint64_t releases_seen = 0;  // releases_ before the call of the device
     std::uint64_t entries_seen = 0;   // entries_ when the index had no hit for the request; UINT64_MAX: unknown
   };
-  /// The result of the steps of a miss under the lock.
-  struct Prospect {
-    std::optional<Attempt> begun;      // empty if something has to be deregistered or allocated before
-    Registration* outgoing = nullptr;  // condemned: to be deregistered first, to make room
-    std::uint64_t entries_seen = 0;    // entries_
-    bool more_retired = false;         // there are retired registrations besides `outgoing`
-    bool hints_wanted = false;         // the hint table is too small
+  /// What a miss has found and begun under the lock.
+  struct MissPlan {
+    std::optional<Attempt> begun;    // empty if something has to be deregistered or allocated before
+    Registration* victim = nullptr;  // condemned: to be deregistered first, to make room
+    std::uint64_t entries_seen = 0;  // entries_
+    bool more_retired = false;       // there are retired registrations besides `victim`
+    bool hints_wanted = false;       // the hint table is too small
   };
 
   /// Locks `mutex_`.  A fork sets `forking_` instead of holding `mutex_`: then users wait, but events do not.  Reason:
@@ -158,13 +158,13 @@ class OPAL_EXPORT Cache final : private ForkListener {
   // cache.cpp: hits and ends of leases
   Error refuse(const Error& error) noexcept;
   Registration* follow_hint(const Request& request, LeaseTable* table) noexcept;
-  bool try_borrow(LeaseTable& table, Registration& registration, const Request& request) const noexcept;
+  bool try_lease(LeaseTable& table, Registration& registration, const Request& request) const noexcept;
   [[nodiscard]] std::optional<Request> request_of(const void* address, std::size_t length,
                                                   Access access) const noexcept;
   [[gnu::noinline]] Result<Lease> get_slowly(const Request& request, LeaseTable* table) noexcept;
   Result<std::unique_ptr<PageHold>> make_hold(const Request& request) const noexcept;
   Lease hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
-  Lease borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
+  Lease lease_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   void give_back_counted(Registration& registration, PageHold* hold) noexcept;
 
   // users.cpp: uses of registrations
@@ -178,11 +178,11 @@ class OPAL_EXPORT Cache final : private ForkListener {
   void advance_clock_locked() noexcept;
 
   // miss.cpp: new registrations
-  Result<Lease> register_new(const Request& request, Prospect& prospect, LeaseTable* table,
+  Result<Lease> register_new(const Request& request, MissPlan& plan, LeaseTable* table,
                              std::unique_ptr<PageHold>& hold) noexcept;
-  void prospect_locked(const Request& request, Prospect& prospect) noexcept;
-  Registration* outgoing_locked(const Request& request) noexcept;
-  std::optional<Attempt> begin_after(const Request& request, const Prospect& prospect) noexcept;
+  void plan_miss_locked(const Request& request, MissPlan& plan) noexcept;
+  Registration* choose_victim_locked(const Request& request) noexcept;
+  std::optional<Attempt> deregister_and_begin(const Request& request, const MissPlan& plan) noexcept;
   Result<Attempt> make_pending(const Request& range) noexcept;
   [[nodiscard]] std::optional<Attempt> make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept;
   Result<void> register_with_device(Attempt& attempt) noexcept;

@@ -20,44 +20,44 @@ bool lacks_room(const Error& error) noexcept {
 
 }  // namespace
 
-void Cache::prospect_locked(const Request& request, Prospect& prospect) noexcept {
-  prospect.hints_wanted = !counted_under_lock_ && hints_.wanted(index_.size()) != 0;
-  prospect.entries_seen = entries_;
-  prospect.outgoing = outgoing_locked(request);
-  if (prospect.outgoing != nullptr) {
-    prospect.more_retired = !retired_.empty();
+void Cache::plan_miss_locked(const Request& request, MissPlan& plan) noexcept {
+  plan.hints_wanted = !counted_under_lock_ && hints_.wanted(index_.size()) != 0;
+  plan.entries_seen = entries_;
+  plan.victim = choose_victim_locked(request);
+  if (plan.victim != nullptr) {
+    plan.more_retired = !retired_.empty();
   } else {
-    prospect.begun = make_pending_locked(request, prospect.entries_seen);
+    plan.begun = make_pending_locked(request, plan.entries_seen);
   }
 }
 
 /// The registration to deregister before the request is registered, condemned: a retired one without leases, else an
 /// idle one if a limit requires it; null if none.
-Registration* Cache::outgoing_locked(const Request& request) noexcept {
+Registration* Cache::choose_victim_locked(const Request& request) noexcept {
   const std::size_t length = request.end - request.begin;
-  Registration* outgoing = unused_retired_locked(kLookedAt);
-  if (outgoing == nullptr && !quiesced_ && fits_at_all(length) && !within_limits_locked(length)) {
-    outgoing = evicted_locked();
+  Registration* victim = unused_retired_locked(kLookedAt);
+  if (victim == nullptr && !quiesced_ && fits_at_all(length) && !within_limits_locked(length)) {
+    victim = evicted_locked();
   }
-  if (outgoing != nullptr) condemn_locked(*outgoing);
-  return outgoing;
+  if (victim != nullptr) condemn_locked(*victim);
+  return victim;
 }
 
-/// Deregisters prospect.outgoing, then makes a pending registration for the request if nothing else has to be done.
-std::optional<Cache::Attempt> Cache::begin_after(const Request& request, const Prospect& prospect) noexcept {
-  device_.deregister_memory(*prospect.outgoing);
+/// Deregisters plan.victim, then makes a pending registration for the request if nothing else has to be done.
+std::optional<Cache::Attempt> Cache::deregister_and_begin(const Request& request, const MissPlan& plan) noexcept {
+  device_.deregister_memory(*plan.victim);
   const Lock lock{*this};
-  released_locked(*prospect.outgoing);
-  return make_pending_locked(request, prospect.entries_seen);
+  released_locked(*plan.victim);
+  return make_pending_locked(request, plan.entries_seen);
 }
 
 /// Registers the range of the request, and makes a lease of it.
-Result<Lease> Cache::register_new(const Request& request, Prospect& prospect, LeaseTable* table,
+Result<Lease> Cache::register_new(const Request& request, MissPlan& plan, LeaseTable* table,
                                   std::unique_ptr<PageHold>& hold) noexcept {
-  std::optional<Attempt> begun = prospect.begun;
-  if (prospect.outgoing != nullptr) begun = begin_after(request, prospect);
-  if (prospect.more_retired) release_retired(kLookedAt);
-  if (prospect.hints_wanted) grow_hints();
+  std::optional<Attempt> begun = plan.begun;
+  if (plan.victim != nullptr) begun = deregister_and_begin(request, plan);
+  if (plan.more_retired) release_retired(kLookedAt);
+  if (plan.hints_wanted) grow_hints();
   constexpr int kAttempts = 16;  // other threads may unmap parts of it several times in a row
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!begun) {
@@ -83,7 +83,7 @@ Result<Lease> Cache::register_new(const Request& request, Prospect& prospect, Le
           serves->once_ || quiesced_ ? retire_locked(*serves) : enter_index_locked(*serves);
         }
         if (table != nullptr && serves->state_ == Registration::State::indexed) hints_.remember(request.begin, *serves);
-        lease = borrow_locked(*serves, table, hold);
+        lease = lease_locked(*serves, table, hold);
       }
       if (fresh != nullptr) condemn_locked(*fresh);
     }

@@ -58,13 +58,13 @@ Result<RemoteGpuMemory> Rgpusm::get(const gpu::MemoryHandle& handle) noexcept {
 
 Result<RemoteGpuMemory> Rgpusm::open(const gpu::MemoryHandle& handle) noexcept {
   wanted_ = &handle;
-  in_the_way_ = false;
+  already_mapped_ = false;
   auto lease = cache_.get(key(handle.base), handle.size, kAccess);
   wanted_ = nullptr;
   if (!lease) {
     // The driver has a mapping there: of freed memory with a lease, or still after the cache has unmapped all idle
     // ones.
-    if (in_the_way_) {
+    if (already_mapped_) {
       return Error{Errc::busy, 0, "rgpusm get(already mapped, and what is in the way is in use)", handle.base};
     }
     return lease.error();
@@ -83,8 +83,8 @@ void Rgpusm::freed(std::uint64_t base, std::uint64_t size) noexcept {
 /// goes on with the least recently used.
 Result<void> Rgpusm::register_memory(Registration& registration) noexcept {
   const auto opened = opener_.open(*wanted_, context_);
-  in_the_way_ = !opened && opened.error().code == Errc::busy;
-  if (in_the_way_) {
+  already_mapped_ = !opened && opened.error().code == Errc::busy;
+  if (already_mapped_) {
     // A lease of freed memory that overlaps exists: no deregistration of other memory would help.
     if (cache_.retired_in_use(registration.base(), registration.length())) return opened.error();
     return Error{Errc::limit_reached, 0, opened.error().where, opened.error().detail};

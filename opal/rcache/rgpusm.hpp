@@ -6,7 +6,6 @@
 // (The exporting side, "gpusm", needs no cache: gpu::export_memory() is cheap.)
 // Owns: the mappings; all RemoteGpuMemory objects end before it.  Threads: externally synchronised.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -81,7 +80,7 @@ class OPAL_EXPORT Rgpusm final : private Device {
   GpuOpener& opener_;
   const gpu::ContextHandle context_;
   const gpu::MemoryHandle* wanted_ = nullptr;  // the argument of the get() in progress
-  bool in_the_way_ = false;                    // the driver's last error for it was "already mapped"
+  bool already_mapped_ = false;                // the driver's last error for it was "already mapped"
   std::uint64_t stale_ = 0;                    // hits of cache_ on memory that the peer has freed and replaced
   Cache cache_;                                // last member: its destructor calls the device, which is this object
 };

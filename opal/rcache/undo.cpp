@@ -65,7 +65,7 @@ Registration* Cache::oldest_idle_locked() noexcept {
 }
 
 /// The next 16 victims stop serving hits together, so that one fence suffices for all.  They stay in the index:
-/// borrow_locked() makes one serve again if a request finds it there.
+/// lease_locked() makes one serve again if a request finds it there.
 void Cache::stop_serving_oldest_locked() noexcept {
   constexpr int kTogether = 16;
   Registration* next = order_.front();

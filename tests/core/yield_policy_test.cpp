@@ -19,15 +19,15 @@ TEST(YieldPolicy, ShortTurnsAreGivenInEveryWait) {
   YieldPolicy turns;
   for (int wait = 0; wait < 10'000; ++wait) {
     ASSERT_EQ(turns.begin(kSpin), kMost);
-    for (std::uint32_t turn = 0; turn < kMost; ++turn) ASSERT_TRUE(turns.took(20'000));
+    for (std::uint32_t turn = 0; turn < kMost; ++turn) ASSERT_TRUE(turns.record_yield(20'000));
   }
 }
 
 TEST(YieldPolicy, ALongTurnEndsTheWaitAndSomeWaitsAfterItSleepAtOnce) {
   YieldPolicy turns;
   ASSERT_EQ(turns.begin(kSpin), kMost);
-  EXPECT_TRUE(turns.took(5'000));
-  EXPECT_FALSE(turns.took(3'000'000));
+  EXPECT_TRUE(turns.record_yield(5'000));
+  EXPECT_FALSE(turns.record_yield(3'000'000));
   EXPECT_EQ(waits_that_sleep_at_once(turns), static_cast<int>(YieldPolicy::kLeastRest));
 }
 
@@ -36,8 +36,8 @@ TEST(YieldPolicy, BesideAProcessThatComputesTheCoreIsGivenAwayEverMoreRarely) {
   int before = 0;
   ASSERT_EQ(turns.begin(kSpin), kMost);
   for (int time = 0; time < 20; ++time) {
-    EXPECT_TRUE(turns.took(5'000)) << "a fellow's turn in between changes nothing";
-    EXPECT_FALSE(turns.took(3'000'000));
+    EXPECT_TRUE(turns.record_yield(5'000)) << "a fellow's turn in between changes nothing";
+    EXPECT_FALSE(turns.record_yield(3'000'000));
     const int slept = waits_that_sleep_at_once(turns);
     EXPECT_GE(slept, before);
     before = slept;
@@ -49,11 +49,11 @@ TEST(YieldPolicy, OnceThatProcessHasGoneARareLongTurnCostsLittleAgain) {
   YieldPolicy turns;
   ASSERT_EQ(turns.begin(kSpin), kMost);
   for (int time = 0; time < 20; ++time) {
-    EXPECT_FALSE(turns.took(3'000'000));
+    EXPECT_FALSE(turns.record_yield(3'000'000));
     waits_that_sleep_at_once(turns);
   }
   for (int wait = 0; wait < 12; ++wait) EXPECT_EQ(turns.begin(kSpin), kMost);
-  EXPECT_FALSE(turns.took(3'000'000));
+  EXPECT_FALSE(turns.record_yield(3'000'000));
   EXPECT_EQ(waits_that_sleep_at_once(turns), static_cast<int>(YieldPolicy::kLeastRest));
 }
 

@@ -80,7 +80,7 @@ class PatchedCode : public ::testing::Test {
     std::vector<SyscallSite> sites;
     find_syscall_sites(code.bytes(), sites);
     ASSERT_EQ(sites.size(), 1u);
-    const auto patches = make_trampolines({"test", {code.bytes()}}, sites);
+    const auto patches = make_trampolines({code.bytes()}, sites);
     ASSERT_TRUE(patches) << to_string(patches.error());
     std::copy(patches->at(0).bytes.begin(), patches->at(0).bytes.end(), patches->at(0).where);
   }

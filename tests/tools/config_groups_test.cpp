@@ -35,7 +35,9 @@ TEST(ConfigGroups, EveryDefaultIsAllowedAndReadBackFromWhatListingsShow) {
 TEST(ConfigGroups, NamesAreProperAndUnique) {
   std::set<std::string> seen;
   for_each_variable([&](const std::string& name, const config::VarInfo&, const config::Value&) {
-    EXPECT_TRUE(config::is_variable_name(name));
+    const auto assignment = config::parse_assignment(name + "=value");
+    ASSERT_TRUE(assignment);
+    EXPECT_EQ(assignment->first, name);
     EXPECT_TRUE(seen.insert(name).second) << "declared twice";
   });
   EXPECT_TRUE(seen.contains("log"));

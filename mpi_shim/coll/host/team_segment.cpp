@@ -110,7 +110,7 @@ bool TeamSegment::spin(const Want& want) noexcept {
 bool TeamSegment::yield_while_waiting(const Want& want) noexcept {
   for (std::uint32_t left = yield_policy_->begin(manner_.spin); left != 0; --left) {
     engine_.poll_all();
-    const bool again = yield_policy_->give();
+    const bool again = yield_policy_->yield();
     if (holds(want, rank_)) return true;
     if (!again) break;
   }

@@ -66,7 +66,7 @@ void Engine::poll() noexcept {
 void Engine::yield_core() noexcept {
   if (!core_is_shared_) return;
   if (yield_policy_.begin(opal::YieldPolicy::kCost) != 0) {
-    (void)yield_policy_.give();
+    (void)yield_policy_.yield();
   } else {
     const timespec nap{0, 1};  // the shortest sleep; sched_yield() would wait for the slices of computing processes
     (void)::nanosleep(&nap, nullptr);

@@ -17,13 +17,6 @@ std::string described(const Setting& setting) {
   return setting.origin.empty() ? name(setting.source) : fmt::format("{} {}", name(setting.source), setting.origin);
 }
 
-std::string bad_value_text(const Setting& setting, const VarInfo& var, const std::string& problem) {
-  std::string text = fmt::format("{}: value \"{}\" ({}) {}", setting.name, setting.value, described(setting), problem);
-  const std::string allowed = to_string(var.range, var.type);
-  if (!allowed.empty()) text += fmt::format("; allowed: {}", allowed);
-  return text;
-}
-
 std::string unknown_name_text(const Setting& setting, const std::vector<std::string_view>& known) {
   const std::string_view nearest = nearest_name(setting.name, known);
   return fmt::format("{}: unknown variable ({}){}", setting.name, described(setting),
@@ -32,8 +25,12 @@ std::string unknown_name_text(const Setting& setting, const std::vector<std::str
 
 /// The message that `setting` is not a value of `var`; empty if it is one.
 std::string value_problem(const Setting& setting, const VarInfo& var) {
-  const Parsed parsed = parse(setting.value, var.type, var.range);
-  return parsed.problem.empty() ? std::string{} : bad_value_text(setting, var, parsed.problem);
+  const std::string problem = parse(setting.value, var.type, var.range).problem;
+  if (problem.empty()) return {};
+  std::string text = fmt::format("{}: value \"{}\" ({}) {}", setting.name, setting.value, described(setting), problem);
+  const std::string allowed = to_string(var.range, var.type);
+  if (!allowed.empty()) text += fmt::format("; allowed: {}", allowed);
+  return text;
 }
 
 bool contains_group(std::span<const GroupInfo* const> groups, std::string_view name) {
@@ -54,16 +51,11 @@ const char* name(Source source) noexcept {
   return "unknown";
 }
 
-bool is_variable_name(std::string_view name) noexcept {
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  return !name.empty() && std::all_of(name.begin(), name.end(), allowed);
-}
-
 Result<std::pair<std::string, std::string>> parse_assignment(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) return Error{Errc::invalid_argument, 0, "a setting is written name=value"};
   const std::string_view name = trimmed(text.substr(0, equals));
-  if (!is_variable_name(name)) {
+  if (name.empty() || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string_view::npos) {
     return Error{Errc::invalid_argument, 0, "a variable's name has only lower-case letters, digits and _"};
   }
   return std::pair{std::string{name}, std::string{trimmed(text.substr(equals + 1))}};
@@ -106,13 +98,6 @@ Result<void> Store::check_values(const GroupInfo& group) const {
   return outcome;
 }
 
-bool Store::strict() const {
-  constexpr std::size_t kStrict = 1;
-  static_assert(std::string_view{kCoreVars[kStrict].name} == "strict");
-  const std::optional<Value> value = value_of(kCoreGroup, kStrict);
-  return value && std::get<bool>(*value);
-}
-
 std::vector<Problem> Store::problems(std::span<const GroupInfo* const> groups,
                                      std::span<const std::string_view> foreign_prefixes) const {
   std::vector<const GroupInfo*> all{groups.begin(), groups.end()};
@@ -136,7 +121,7 @@ std::vector<Problem> Store::problems(std::span<const GroupInfo* const> groups,
   }
 
   const std::vector<std::string_view> known{names.begin(), names.end()};
-  const bool unknown_is_error = strict();
+  const bool unknown_is_error = present_value(kCoreGroup, "strict") == "true";
   for (const Setting& setting : settings_) {
     if (std::find(known.begin(), known.end(), setting.name) != known.end()) continue;
     const bool foreign = std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
@@ -178,6 +163,27 @@ std::vector<Listing> Store::list(const GroupInfo& group) const {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::string Store::present_value(const GroupInfo& group, std::string_view name) const {
+  std::vector<Listing> rows = list(group);
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Listing& row) { return row.name == name; });
+  return found != rows.end() ? std::move(found->value) : std::string{};
+}
+
+std::string GroupInfo::full_name(std::size_t index) const {
+  const std::string name = var(index).name;
+  return std::string_view{name_} == "core" ? name : fmt::format("{}_{}", name_, name);
+}
+
+Result<void> apply_to_process(const Store& store) {
+  OPAL_TRY_ASSIGN(const CoreConfig config, store.load(kCoreGroup));
+  for (const Listing& variable : store.list(kCoreGroup)) {
+    // A Store without a setting of `log`, as in tests, does not change the level.
+    if (variable.name != "log" || variable.source == Source::builtin) continue;
+    if (const std::optional<log::Level> level = log::level_from_name(config.log)) log::set_level(*level);
+  }
+  return {};
 }
 
 }  // namespace opal::config

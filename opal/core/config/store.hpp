@@ -112,6 +112,10 @@ class OPAL_EXPORT Store {
   /// All variables of `group` with their present values.
   [[nodiscard]] std::vector<Listing> list(const GroupInfo& group) const;
 
+  /// Listing::value of the variable with this full name; empty if `group` does not contain it.  Unlike load() it needs
+  /// no good values of other variables, and logs nothing.
+  [[nodiscard]] std::string present_value(const GroupInfo& group, std::string_view name) const;
+
   /// Encodes the launcher's `settings` {name, value} as a value of OPAL_SET for the processes that it starts.
   static std::string encode_for_launch(std::span<const std::pair<std::string, std::string>> settings);
 
@@ -120,17 +124,13 @@ class OPAL_EXPORT Store {
   [[nodiscard]] const Setting* find(std::string_view name, const VarInfo& var) const;
   Result<void> check_values(const GroupInfo& group) const;
   std::optional<Value> value_of(const GroupInfo& group, std::size_t index) const;
-  [[nodiscard]] bool strict() const;
 
   std::vector<Setting> settings_;
   std::vector<Problem> unreadable_;
 };
 
-/// Splits "name=value", the argument of `--set`, and trims both.  Errors: invalid_argument if there is no '=' or the
-/// left side is not a variable name.
+/// Splits "name=value", the argument of `--set`, and trims both.  Errors: invalid_argument if there is no '=', or the
+/// name is empty or has other characters than lower-case letters, digits and underscores.
 OPAL_EXPORT Result<std::pair<std::string, std::string>> parse_assignment(std::string_view text);
-
-/// True if `name` is not empty and has only lower-case letters, digits and underscores.
-OPAL_EXPORT bool is_variable_name(std::string_view name) noexcept;
 
 }  // namespace opal::config

@@ -20,6 +20,7 @@
 // `false` executes a fence itself.  A thread that still reads `true` has made its store before, in program order; that
 // store leaves the store buffer within kGrace.  Other processes do not see the refusal: receiver_fence() waits for
 // kGrace in each call.
+// The process registers with the kernel when libopal is loaded.
 // Threads: safe from any; no allocation, errno is kept.
 #pragma once
 #include <atomic>
@@ -63,9 +64,6 @@ OPAL_EXPORT extern constinit std::atomic<bool> expedited;
 /// Nanoseconds.  A store buffer of 72 stores that all miss the caches needs about 10 us.
 inline constexpr std::uint64_t kGrace = 1'000'000;
 
-/// Registers this process with the kernel; later calls do nothing.  Call it before the functions below.
-OPAL_EXPORT void start() noexcept;
-
 /// True while keep_order() suffices as the fast half; false: the caller needs a full fence.  Call it after the store
 /// that is to be ordered, with keep_order() in between.
 [[nodiscard]] inline bool fast() noexcept { return detail::expedited.load(std::memory_order_relaxed); }
@@ -74,7 +72,8 @@ OPAL_EXPORT void start() noexcept;
 inline void keep_order() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 /// The slow half: a system call, and an interrupt on every processor that runs a thread of this process.  If the kernel
-/// refuses after start() succeeded, fast() becomes false, and this call waits for kGrace; calls meanwhile wait, too.
+/// refuses after it granted the registration, fast() becomes false, and this call waits for kGrace; calls meanwhile
+/// wait, too.
 OPAL_EXPORT void make_all_fence() noexcept;
 
 /// For an atfork handler of the child: registers the child, if the parent was registered.
@@ -84,7 +83,7 @@ OPAL_EXPORT void restart_in_child() noexcept;
 enum class Kernel : std::uint8_t {
   as_it_is,
   refuses,        ///< it has always failed
-  refuses_later,  ///< it has succeeded in start() and fails from now on
+  refuses_later,  ///< it has granted the registration and fails from now on
 };
 /// For tests.  Requires: no other thread uses this file.
 OPAL_EXPORT void pretend_for_tests(Kernel kernel) noexcept;

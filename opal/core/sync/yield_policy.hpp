@@ -5,7 +5,7 @@
 // returns only after its time slice of some milliseconds, even if a message arrives meanwhile; a sleeper is woken.
 // So a yield that takes long ends the yields of this wait, and the next 16 to 1024 waits sleep at once.  This number
 // grows by a factor of 4 with each long yield and halves with each wait that may yield again.
-// Use: begin() once per wait, then give() between polls, at most as often as begin() returned and until it is false.
+// Use: begin() once per wait, then yield() between polls, at most as often as begin() returned and until it is false.
 // Threads: any; of two updates at the same time one may be lost.
 #pragma once
 #include <sched.h>
@@ -21,10 +21,10 @@ namespace opal {
 
 class YieldPolicy {
  public:
-  static constexpr std::chrono::microseconds kCost{1};     ///< own time per yield: system call, switch, poll
-  static constexpr std::uint64_t kLongTurnNs = 1'000'000;  ///< a long yield: more than a round of messages takes
-  static constexpr std::uint32_t kLeastRest = 16;          ///< waits that sleep at once after a long yield: at least
-  static constexpr std::uint32_t kMostRest = 1024;         ///< and at most
+  static constexpr std::chrono::microseconds kCost{1};      ///< own time per yield: system call, switch, poll
+  static constexpr std::uint64_t kLongYieldNs = 1'000'000;  ///< a long yield: more than a round of messages takes
+  static constexpr std::uint32_t kLeastRest = 16;           ///< waits that sleep at once after a long yield: at least
+  static constexpr std::uint32_t kMostRest = 1024;          ///< and at most
 
   /// Begins a wait that may spend `spin` of its own time before it sleeps.  Returns the number of yields that it may
   /// make; 0: sleep at once.
@@ -39,8 +39,8 @@ class YieldPolicy {
   }
 
   /// Records that a yield took `ns` nanoseconds.  False: do not yield again in this wait, sleep.
-  bool took(std::uint64_t ns) noexcept {
-    if (ns < kLongTurnNs) return true;
+  bool record_yield(std::uint64_t ns) noexcept {
+    if (ns < kLongYieldNs) return true;
     const std::uint32_t rest = std::clamp(rest_.load(std::memory_order_relaxed) * 4, kLeastRest, kMostRest);
     rest_.store(rest, std::memory_order_relaxed);
     resting_.store(rest, std::memory_order_relaxed);
@@ -48,10 +48,10 @@ class YieldPolicy {
   }
 
   /// Yields the core once.  False: do not yield again in this wait, sleep.
-  bool give() noexcept {
+  bool yield() noexcept {
     const std::uint64_t begin = now_ns();
     (void)::sched_yield();
-    return took(now_ns() - begin);
+    return record_yield(now_ns() - begin);
   }
 
  private:

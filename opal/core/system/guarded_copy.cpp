@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 
 #include "opal/core/copy.hpp"
@@ -63,15 +62,6 @@ void on_fault(int number, siginfo_t* info, void* context) noexcept {
   ::siglongjmp(mine->back, 1);
 }
 
-void install() noexcept {
-  struct sigaction action {};
-  action.sa_sigaction = &on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  ::sigemptyset(&action.sa_mask);
-  ::sigaction(SIGBUS, &action, &before_bus);
-  ::sigaction(SIGSEGV, &action, &before_segv);
-}
-
 bool is_ours(int number) noexcept {
   struct sigaction now {};
   return ::sigaction(number, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == &on_fault;
@@ -85,23 +75,23 @@ bool thread_blocks_faults() noexcept {
 }
 
 // A thread tests whether a fault would reach on_fault() once per this many bytes that it copies.
-constexpr std::size_t kBytesBetweenLooks = 4 << 20;
+constexpr std::size_t kBytesBetweenTests = 4 << 20;
 constexpr std::size_t kBytesPerCopy = 1 << 10;  // added to the size of each copy
 
 /// The last such test of a thread.
-struct Reach {
-  std::size_t copied = kBytesBetweenLooks;  // bytes since the test
+struct HandlerTest {
+  std::size_t copied = kBytesBetweenTests;  // bytes since the test
   bool handlers_work = false;               // its result
 };
-thread_local Reach reach __attribute__((tls_model("initial-exec")));
+thread_local HandlerTest handler_test __attribute__((tls_model("initial-exec")));
 
 bool handlers_work(std::size_t size) noexcept {
-  reach.copied += size + kBytesPerCopy;
-  if (reach.copied > kBytesBetweenLooks) [[unlikely]] {
-    reach.copied = 0;
-    reach.handlers_work = is_ours(SIGSEGV) && is_ours(SIGBUS) && !thread_blocks_faults();
+  handler_test.copied += size + kBytesPerCopy;
+  if (handler_test.copied > kBytesBetweenTests) [[unlikely]] {
+    handler_test.copied = 0;
+    handler_test.handlers_work = is_ours(SIGSEGV) && is_ours(SIGBUS) && !thread_blocks_faults();
   }
-  return reach.handlers_work;
+  return handler_test.handlers_work;
 }
 
 enum class KernelCopy : std::uint8_t { done, fault, refused };
@@ -129,7 +119,12 @@ std::atomic<bool> installed{false};
 [[gnu::noinline, gnu::cold]] void install_now() noexcept {
   static std::once_flag once;
   std::call_once(once, [] {
-    install();
+    struct sigaction action {};
+    action.sa_sigaction = &on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    ::sigemptyset(&action.sa_mask);
+    ::sigaction(SIGBUS, &action, &before_bus);
+    ::sigaction(SIGSEGV, &action, &before_segv);
     installed.store(true, std::memory_order_release);
   });
 }

@@ -15,10 +15,6 @@
 #include "opal/core/system/fd.hpp"
 #include "opal/core/text.hpp"
 
-#ifndef OPAL_LIB_TO_SYSCONF
-#define OPAL_LIB_TO_SYSCONF "../etc"
-#endif
-
 namespace opal {
 namespace {
 

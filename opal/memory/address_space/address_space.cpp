@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two locks, both spinning, because this runs inside malloc.  The gate: a mapping call holds it shared from its first
-// table update to its last one; refresh() holds it exclusively, so that the kernel's list does not change while it is
-// read.  `changing` protects the tables during one update.  A signal handler that maps memory and interrupts a thread
-// in this code takes no lock and updates no table; the interrupted call refreshes the tables when it ends.
-// All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
+// Two locks, both spinning, because this runs inside malloc.  The gate is a reader-writer lock: a mapping call holds it
+// shared from its first table update to its last one; refresh() holds it exclusively, so that the kernel's list does
+// not change while it is read.  `changing` protects the tables during one update.  A signal handler that maps memory
+// and interrupts a thread in this code takes no lock and updates no table; the interrupted call refreshes the tables
+// when it ends.  All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
 #include "opal/memory/address_space/address_space.hpp"
 
 #include <sys/mman.h>
@@ -13,8 +13,10 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/sync/spin_lock.hpp"
 #include "opal/core/system/raw_syscall.hpp"
 #include "opal/memory/events/events.hpp"
 #include "opal/memory/events/monitor.hpp"
@@ -24,11 +26,11 @@ namespace opal::memory::address_space {
 namespace {
 
 constexpr std::size_t kMostTables = 64;
-constexpr std::uint32_t kAlone = 1U << 31;
+constexpr std::uint32_t kExclusive = 1U << 31;
 
 struct State {
-  std::atomic<std::uint32_t> gate;   // number of shared holders, or kAlone: held exclusively
-  std::atomic<bool> changing;        // the lock of `tables` and `count`
+  std::atomic<std::uint32_t> gate;   // number of shared holders, or kExclusive: held exclusively
+  SpinLock changing;                 // the lock of `tables` and `count`
   std::atomic<bool> missed;          // a signal handler could not update the tables: refresh them
   std::atomic<std::uint32_t> count;  // entries of `tables` in use
   std::array<MappingTable*, kMostTables> tables;
@@ -59,25 +61,16 @@ class Inside {
 
 void pause() noexcept { raw_syscall(SYS_sched_yield); }
 
-/// Runs `body` with the tables' lock.
-template <class Body>
-void locked(State& state, Body body) noexcept {
-  while (state.changing.exchange(true, std::memory_order_acquire)) pause();
-  body();
-  state.changing.store(false, std::memory_order_release);
-}
-
 /// Applies `change` to every table.
 template <class Change>
 void change_tables(State& state, Change change) noexcept {
-  locked(state, [&] {
-    for (std::uint32_t i = 0; i < state.count.load(std::memory_order_relaxed); ++i) change(*state.tables[i]);
-  });
+  const std::lock_guard lock{state.changing};
+  for (std::uint32_t i = 0; i < state.count.load(std::memory_order_relaxed); ++i) change(*state.tables[i]);
 }
 
-void enter(State& state) noexcept {
+void lock_shared(State& state) noexcept {
   for (std::uint32_t within = state.gate.load(std::memory_order_relaxed);;) {
-    if (within == kAlone) {
+    if (within == kExclusive) {
       pause();
       within = state.gate.load(std::memory_order_relaxed);
     } else if (state.gate.compare_exchange_weak(within, within + 1, std::memory_order_acquire)) {
@@ -86,7 +79,7 @@ void enter(State& state) noexcept {
   }
 }
 
-void leave(State& state) noexcept { state.gate.fetch_sub(1, std::memory_order_release); }
+void unlock_shared(State& state) noexcept { state.gate.fetch_sub(1, std::memory_order_release); }
 
 /// Makes every table equal to the kernel's list.  Requires: the gate is held exclusively.
 void read_all(State& state) noexcept {
@@ -101,36 +94,36 @@ void read_all(State& state) noexcept {
   });
 }
 
-void enter_alone(State& state) noexcept {
+void lock_exclusive(State& state) noexcept {
   std::uint32_t open_gate = 0;
-  while (!state.gate.compare_exchange_weak(open_gate, kAlone, std::memory_order_acquire)) {
+  while (!state.gate.compare_exchange_weak(open_gate, kExclusive, std::memory_order_acquire)) {
     pause();
     open_gate = 0;
   }
 }
 
-void leave_alone(State& state) noexcept { state.gate.store(0, std::memory_order_release); }
+void unlock_exclusive(State& state) noexcept { state.gate.store(0, std::memory_order_release); }
 
 void refresh_all(State& state) noexcept {
   do {
     const Inside guard;
-    enter_alone(state);
+    lock_exclusive(state);
     state.missed.store(false, std::memory_order_relaxed);
     read_all(state);
-    leave_alone(state);
+    unlock_exclusive(state);
   } while (state.missed.load(std::memory_order_relaxed));
 }
 
 /// Applies what signal handlers could not update.  Requires: no Inside exists any more, since a handler that interrupts
 /// one sets `missed` up to its end.
-void catch_up(State& state) noexcept {
+void refresh_if_missed(State& state) noexcept {
   if (state.missed.load(std::memory_order_relaxed)) refresh_all(state);
 }
 
 /// The updates of all tables that one call makes.
-class Following {
+class TableUpdates {
  public:
-  explicit Following(State& state) noexcept : state_(state) {}
+  explicit TableUpdates(State& state) noexcept : state_(state) {}
 
   void assign(Range range, std::uint32_t access) noexcept {
     change_tables(state_, [&](MappingTable& table) { table.assign(range, access); });
@@ -154,63 +147,63 @@ class Following {
     change_tables(state_, [&](MappingTable& table) { table.assign_moved(from, to, access); });
   }
   /// The effect of the call is unknown: the tables must be refreshed after it.
-  void unclear() noexcept { unclear_ = true; }
-  [[nodiscard]] bool is_unclear() const noexcept { return unclear_; }
+  void require_refresh() noexcept { needs_refresh_ = true; }
+  [[nodiscard]] bool needs_refresh() const noexcept { return needs_refresh_; }
 
  private:
   State& state_;
-  bool unclear_ = false;
+  bool needs_refresh_ = false;
 };
 
 bool failed(long result) noexcept { return result < 0 && result > -4096; }
 
-long follow_mmap(const SystemCall& call, Following& tables) noexcept {
+long follow_mmap(const SystemCall& call, TableUpdates& tables) noexcept {
   const long flags = call.arguments[3];
   const bool replaces = (flags & MAP_FIXED) != 0;
   if (replaces) tables.assign(range_of(call.arguments[0], call.arguments[1]), 0);
-  const long result = carry_out(call);
+  const long result = call_kernel(call);
   if (failed(result)) {
-    if (replaces) tables.unclear();
+    if (replaces) tables.require_refresh();
     return result;
   }
-  if ((flags & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.unclear();  // may be larger than requested
+  if ((flags & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.require_refresh();  // may be larger than requested
   tables.assign(range_of(result, call.arguments[1]), access_of(static_cast<int>(call.arguments[2])));
   return result;
 }
 
-long follow_munmap(const SystemCall& call, Following& tables) noexcept {
+long follow_munmap(const SystemCall& call, TableUpdates& tables) noexcept {
   tables.assign(range_of(call.arguments[0], call.arguments[1]), 0);
-  const long result = carry_out(call);
-  if (failed(result)) tables.unclear();
+  const long result = call_kernel(call);
+  if (failed(result)) tables.require_refresh();
   return result;
 }
 
-long follow_mprotect(const SystemCall& call, Following& tables) noexcept {
+long follow_mprotect(const SystemCall& call, TableUpdates& tables) noexcept {
   const Range range = range_of(call.arguments[0], call.arguments[1]);
   const std::uint32_t access = access_of(static_cast<int>(call.arguments[2]));
   tables.change(range, access | kExcluded, 0);  // removes rights before the call; adds rights after it
-  const long result = carry_out(call);
+  const long result = call_kernel(call);
   if (failed(result) || (call.arguments[2] & (PROT_GROWSDOWN | PROT_GROWSUP)) != 0) {
-    tables.unclear();
+    tables.require_refresh();
   } else {
     tables.change(range, kExcluded, access);
   }
   return result;
 }
 
-long follow_brk(const SystemCall& call, Following& tables) noexcept {
+long follow_brk(const SystemCall& call, TableUpdates& tables) noexcept {
   const auto page_end = [](long address) { return Range::pages(0, static_cast<std::uintptr_t>(address)).end; };
   const std::uintptr_t before = page_end(raw_syscall(SYS_brk, 0));
   const std::uintptr_t wanted = page_end(call.arguments[0]);
   if (call.arguments[0] != 0 && wanted < before) tables.assign({wanted, before}, 0);
-  const long result = carry_out(call);
+  const long result = call_kernel(call);
   const std::uintptr_t after = page_end(result);
   if (after > before) tables.assign({before, after}, access_of(PROT_READ | PROT_WRITE));
-  if (call.arguments[0] != 0 && wanted < before && after != wanted) tables.unclear();  // the kernel has refused
+  if (call.arguments[0] != 0 && wanted < before && after != wanted) tables.require_refresh();  // the kernel has refused
   return result;
 }
 
-long follow_mremap(const SystemCall& call, Following& tables) noexcept {
+long follow_mremap(const SystemCall& call, TableUpdates& tables) noexcept {
   const auto& a = call.arguments;
   const Range before = range_of(a[0], a[1]);
   const Range after = range_of(a[0], a[2]);
@@ -218,16 +211,16 @@ long follow_mremap(const SystemCall& call, Following& tables) noexcept {
   const bool known_flags = (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) == 0;
   if (known_flags && !fixed && a[2] != 0 && after.end <= before.end) {  // shrinks in place; may span several mappings
     tables.assign({after.end, before.end}, 0);
-    const long result = carry_out(call);
-    if (failed(result)) tables.unclear();
+    const long result = call_kernel(call);
+    if (failed(result)) tables.require_refresh();
     return result;
   }
   const std::uint32_t access = tables.access_throughout(before);
   if (fixed) tables.assign(range_of(a[4], a[2]), 0);
   tables.assign(before, 0);
-  const long result = carry_out(call);
+  const long result = call_kernel(call);
   if (failed(result) || !known_flags || access == 0) {
-    tables.unclear();
+    tables.require_refresh();
   } else {
     tables.assign(range_of(result, a[2]), access);
   }
@@ -253,22 +246,22 @@ Taken taken_by(const SystemCall& call) noexcept {
 
 /// Performs a call on memory of which a part is excluded, with the gate held exclusively.  So the tables can keep the
 /// exclusion until the call has returned: it moves with the memory, and stays if the kernel refuses.
-long perform_alone(State& shared, const SystemCall& call, const Taken& taken) noexcept {
+long perform_exclusive(State& shared, const SystemCall& call, const Taken& taken) noexcept {
   const Inside guard;
-  enter_alone(shared);
-  Following tables{shared};
+  lock_exclusive(shared);
+  TableUpdates tables{shared};
   const auto& a = call.arguments;
   const std::uint32_t access = tables.access_throughout(taken.range);
   tables.change(taken.range, kMapped | kExcluded, 0);
   tables.change(taken.target, kMapped | kExcluded, 0);
-  const long result = carry_out(call);
+  const long result = call_kernel(call);
   if (failed(result)) {
-    tables.unclear();
+    tables.require_refresh();
   } else if (call.number == SYS_munmap) {
     tables.assign(taken.range, 0);
   } else if (call.number == SYS_mmap) {
     tables.assign(range_of(result, a[1]), access_of(static_cast<int>(a[2])));
-    if ((a[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.unclear();
+    if ((a[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.require_refresh();
   } else {
     const Range now = range_of(result, a[2]);
     tables.assign_moved(taken.range, now, access != 0 ? access : kMapped);
@@ -278,18 +271,18 @@ long perform_alone(State& shared, const SystemCall& call, const Taken& taken) no
     } else if (!old_stays) {
       tables.assign(taken.range, 0);
     }
-    if (access == 0 || old_stays) tables.unclear();
+    if (access == 0 || old_stays) tables.require_refresh();
   }
-  if (tables.is_unclear()) read_all(shared);
-  leave_alone(shared);
+  if (tables.needs_refresh()) read_all(shared);
+  unlock_exclusive(shared);
   return result;
 }
 
 /// Performs any other call, with the gate held shared.  `again` becomes true if the tables have to be refreshed.
-long perform_within_gate(State& shared, const SystemCall& call, bool& again) noexcept {
+long perform_shared(State& shared, const SystemCall& call, bool& again) noexcept {
   const Inside guard;
-  enter(shared);
-  Following tables{shared};
+  lock_shared(shared);
+  TableUpdates tables{shared};
   long result = 0;
   switch (call.number) {
     case SYS_mmap: result = follow_mmap(call, tables); break;
@@ -301,13 +294,13 @@ long perform_within_gate(State& shared, const SystemCall& call, bool& again) noe
     case SYS_shmat:
     case SYS_shmdt:
     case SYS_remap_file_pages:
-      result = carry_out(call);
-      tables.unclear();
+      result = call_kernel(call);
+      tables.require_refresh();
       break;
-    default: result = carry_out(call); break;  // madvise changes no mapping
+    default: result = call_kernel(call); break;  // madvise changes no mapping
   }
-  leave(shared);
-  again = tables.is_unclear();
+  unlock_shared(shared);
+  again = tables.needs_refresh();
   return result;
 }
 
@@ -315,7 +308,7 @@ long perform_within_gate(State& shared, const SystemCall& call, bool& again) noe
 bool excluded_some(State& shared, const Taken& taken) noexcept {
   if (taken.range.empty() && taken.target.empty()) return false;
   const Inside guard;
-  const Following tables{shared};
+  const TableUpdates tables{shared};
   return tables.exclude_some(taken.range) || tables.exclude_some(taken.target);
 }
 
@@ -329,18 +322,18 @@ bool followed() noexcept {
 long perform_followed(const SystemCall& call) noexcept {
   State& shared = *state();
   if (inside) {  // this is a signal handler that interrupted code of this file
-    const long result = carry_out(call);
+    const long result = call_kernel(call);
     shared.missed.store(true, std::memory_order_relaxed);
     return result;
   }
   bool again = false;
   const Taken taken = taken_by(call);
   const bool alone = excluded_some(shared, taken);
-  const long result = alone ? perform_alone(shared, call, taken) : perform_within_gate(shared, call, again);
+  const long result = alone ? perform_exclusive(shared, call, taken) : perform_shared(shared, call, again);
   if (again) {
     refresh_all(shared);
   } else {
-    catch_up(shared);
+    refresh_if_missed(shared);
   }
   return result;
 }
@@ -372,13 +365,13 @@ Result<void> follow(MappingTable& table) noexcept {
   detail::interested.fetch_add(1, std::memory_order_seq_cst);
   {
     const Inside guard;
-    locked(*shared, [&] {
-      const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
-      full = count == kMostTables;
-      if (full) return;
+    const std::lock_guard lock{shared->changing};
+    const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
+    full = count == kMostTables;
+    if (!full) {
       shared->tables[count] = &table;
       shared->count.store(count + 1, std::memory_order_release);
-    });
+    }
   }
   if (full) {
     detail::interested.fetch_sub(1, std::memory_order_seq_cst);
@@ -394,18 +387,18 @@ void unfollow(MappingTable& table) noexcept {
   bool found = false;
   {
     const Inside guard;
-    locked(*shared, [&] {
-      const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
-      auto* const end = shared->tables.begin() + count;
-      auto* const place = std::find(shared->tables.begin(), end, &table);
-      if (place == end) return;
+    const std::lock_guard lock{shared->changing};
+    const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
+    auto* const end = shared->tables.begin() + count;
+    auto* const place = std::find(shared->tables.begin(), end, &table);
+    found = place != end;
+    if (found) {
       *place = end[-1];
       shared->count.store(count - 1, std::memory_order_release);
-      found = true;
-    });
+    }
   }
   if (found) detail::interested.fetch_sub(1, std::memory_order_seq_cst);
-  catch_up(*shared);
+  refresh_if_missed(*shared);
 }
 
 void refresh() noexcept {
@@ -428,13 +421,13 @@ void exclude(MappingTable& table, Range range, bool excluded) noexcept {
   if (shared == nullptr) return;
   {
     const Inside guard;
-    enter(*shared);
+    lock_shared(*shared);
     change_tables(*shared, [&](MappingTable& each) {
       if (&each == &table) each.change(range, excluded ? ~0U : ~kExcluded, excluded ? kExcluded : 0U);
     });
-    leave(*shared);
+    unlock_shared(*shared);
   }
-  catch_up(*shared);
+  refresh_if_missed(*shared);
 }
 
 long map_excluded(MappingTable& table, std::size_t size, int protection, int flags, int fd, long offset) noexcept {
@@ -443,7 +436,7 @@ long map_excluded(MappingTable& table, std::size_t size, int protection, int fla
   long result = 0;
   {
     const Inside guard;
-    enter(*shared);
+    lock_shared(*shared);
     result = raw_syscall(SYS_mmap, 0, static_cast<long>(size), protection, flags & ~MAP_FIXED, fd, offset);
     if (!failed(result)) {
       change_tables(*shared, [&](MappingTable& each) {
@@ -451,9 +444,9 @@ long map_excluded(MappingTable& table, std::size_t size, int protection, int fla
                     access_of(protection) | (&each == &table ? kExcluded : 0U));
       });
     }
-    leave(*shared);
+    unlock_shared(*shared);
   }
-  catch_up(*shared);
+  refresh_if_missed(*shared);
   return result;
 }
 

@@ -50,9 +50,6 @@ Range hull(Range a, Range b) noexcept {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-/// The program break.
-long current_break() noexcept { return raw_syscall(SYS_brk, 0); }
-
 /// The range of the System V segment that is attached at `address`; shmdt() has no argument for the length.
 Range attached_at(long address) noexcept {
   const auto wanted = static_cast<std::uintptr_t>(address);
@@ -98,7 +95,7 @@ Released released_by(const SystemCall& call) noexcept {
     }
     case SYS_brk: {
       if (a[0] == 0) return {};
-      const auto now = static_cast<std::uintptr_t>(current_break());
+      const auto now = static_cast<std::uintptr_t>(raw_syscall(SYS_brk, 0));
       const auto wanted = static_cast<std::uintptr_t>(a[0]);
       // The page that contains the new break stays.
       return {wanted < now ? Range{Range::pages(0, wanted).end, Range::pages(0, now).end} : Range{}, {}};
@@ -141,7 +138,7 @@ bool is_watched(long number) noexcept {
   return std::find(std::begin(kWatched), std::end(kWatched), number) != std::end(kWatched);
 }
 
-long carry_out(const SystemCall& call) noexcept {
+long call_kernel(const SystemCall& call) noexcept {
   const auto& a = call.arguments;
   return raw_syscall(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
@@ -156,7 +153,7 @@ long perform(const SystemCall& call) noexcept {
     released(gone.first);
     released(gone.second);
     each_emptied(call, [](Range range) { released(range); });
-    result = address_space::followed() ? address_space::perform_followed(call) : carry_out(call);
+    result = address_space::followed() ? address_space::perform_followed(call) : call_kernel(call);
   }
   mapped(mapped_by(call, result));
   return result;

@@ -5,7 +5,6 @@
 // its system calls without libc.
 #pragma once
 #include <array>
-#include <cstddef>
 
 #include "opal/core/export.hpp"
 #include "opal/memory/range.hpp"
@@ -30,6 +29,6 @@ inline Range range_of(long address, long length) noexcept {
 OPAL_EXPORT long perform(const SystemCall& call) noexcept;
 
 /// Performs the call without reports.  Returns the kernel's result.
-long carry_out(const SystemCall& call) noexcept;
+long call_kernel(const SystemCall& call) noexcept;
 
 }  // namespace opal::memory

@@ -50,8 +50,8 @@ Error MappingView::not_found(std::uint64_t address) const noexcept {
           address};
 }
 
-Result<void> MappingView::look(std::uint64_t address, std::uint64_t end, std::uint32_t wanted,
-                               std::uint64_t& steps) const noexcept {
+Result<void> MappingView::check_once(std::uint64_t address, std::uint64_t end, std::uint32_t wanted,
+                                     std::uint64_t& steps) const noexcept {
   const Error torn{Errc::busy, 0, "the peer's table of mappings is being changed all the time"};
   while (address < end) {
     std::uint32_t found = 0;
@@ -84,7 +84,7 @@ Result<void> MappingView::check(std::uint64_t address, std::uint64_t size, std::
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const std::uint64_t before = shared_->sequence.load(std::memory_order_acquire);
     if (before % 2 != 0) continue;
-    const Result<void> outcome = look(address, address + size, wanted, steps);
+    const Result<void> outcome = check_once(address, address + size, wanted, steps);
     if (shared_->sequence.load(kRelaxed) == before) return outcome;
   }
   return Error{Errc::busy, 0, "the peer's table of mappings is being changed all the time"};
@@ -293,15 +293,15 @@ void MappingTable::begin_replacing() noexcept {
 }
 
 void MappingTable::replace(MappedRange entry) noexcept {
-  settle({replaced_, entry.range.begin}, 0);
-  settle(entry.range, entry.access);
+  set_from_kernel({replaced_, entry.range.begin}, 0);
+  set_from_kernel(entry.range, entry.access);
   replaced_ = entry.range.end;
 }
 
-void MappingTable::end_replacing() noexcept { settle({replaced_, UINTPTR_MAX & ~kAccessBits}, 0); }
+void MappingTable::end_replacing() noexcept { set_from_kernel({replaced_, UINTPTR_MAX & ~kAccessBits}, 0); }
 
 /// Sets `range` to `access`, the kernel's.  Parts that were excluded and are still mapped stay excluded.
-void MappingTable::settle(Range range, std::uint32_t access) noexcept {
+void MappingTable::set_from_kernel(Range range, std::uint32_t access) noexcept {
   for (std::uintptr_t from = range.begin; from < range.end;) {
     const std::uint32_t node = first_ending_after(from);
     const MappedRange found = node != 0 ? at(node) : MappedRange{{range.end, range.end}, 0};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/address_space/mapping_table.hpp — the mappings of one process with their rights, which peers look up: a
-// treap of disjoint ranges in shared memory under a sequence lock.  The owner writes; every process that maps the
+// opal/memory/address_space/mapping_table.hpp — the mappings of one process with their rights, which peers check_once
+// up: a treap of disjoint ranges in shared memory under a sequence lock.  The owner writes; every process that maps the
 // shared memory reads.  Adjacent ranges of the same access are one range, so two tables of the same address space are
 // equal. docs/design/memory.md ("The tree of mappings") explains the treap, and what a reader may find during a change.
-// Cost: a look-up or change is logarithmic in the number of ranges, times the number of ranges that it concerns.
+// Cost: a check_once-up or change is logarithmic in the number of ranges, times the number of ranges that it concerns.
 // Threads: one writer at a time (address_space.cpp locks); readers from any thread or process, without a lock.
 #pragma once
 #include <atomic>
@@ -64,8 +64,8 @@ class OPAL_EXPORT MappingView {
   [[nodiscard]] Result<void> check(std::uint64_t address, std::uint64_t size, std::uint32_t wanted) const noexcept;
 
  private:
-  [[nodiscard]] Result<void> look(std::uint64_t address, std::uint64_t end, std::uint32_t wanted,
-                                  std::uint64_t& steps) const noexcept;
+  [[nodiscard]] Result<void> check_once(std::uint64_t address, std::uint64_t end, std::uint32_t wanted,
+                                        std::uint64_t& steps) const noexcept;
   [[nodiscard]] Error not_found(std::uint64_t address) const noexcept;
   const SharedMappings* shared_ = nullptr;
 };
@@ -109,7 +109,7 @@ class OPAL_EXPORT MappingTable {
   [[nodiscard]] MappedRange at(std::uint32_t node) const noexcept;
   [[nodiscard]] std::uint32_t first_ending_after(std::uintptr_t address) const noexcept;
   [[nodiscard]] std::uint32_t last_beginning_before(std::uintptr_t address) const noexcept;
-  void settle(Range range, std::uint32_t access) noexcept;
+  void set_from_kernel(Range range, std::uint32_t access) noexcept;
   // These require that a Change exists.
   void clear(Range range) noexcept;
   void add(Range range, std::uint32_t access) noexcept;

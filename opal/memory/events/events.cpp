@@ -103,13 +103,14 @@ void remove_listener(Listener& listener) noexcept {
 
 namespace {
 
-template <class Tell>
-void tell_all(Range range, Tell tell) noexcept {
+template <class Notify>
+void notify_all(Range range, Notify notify) noexcept {
   if (range.empty()) return;
   for_each_slot([&](Slot& slot) {
     if (slot.listener.load(std::memory_order_relaxed) == nullptr) return;
     slot.visitors.fetch_add(1, std::memory_order_seq_cst);
-    if (Listener* const listener = slot.listener.load(std::memory_order_seq_cst); listener != nullptr) tell(*listener);
+    if (Listener* const listener = slot.listener.load(std::memory_order_seq_cst); listener != nullptr)
+      notify(*listener);
     slot.visitors.fetch_sub(1, std::memory_order_seq_cst);
   });
 }
@@ -117,11 +118,11 @@ void tell_all(Range range, Tell tell) noexcept {
 }  // namespace
 
 void released(Range range) noexcept {
-  tell_all(range, [range](Listener& listener) { listener.released(range); });
+  notify_all(range, [range](Listener& listener) { listener.released(range); });
 }
 
 void mapped(Range range) noexcept {
-  tell_all(range, [range](Listener& listener) { listener.mapped(range); });
+  notify_all(range, [range](Listener& listener) { listener.mapped(range); });
 }
 
 Releasing::Releasing(Range range) noexcept : place_(kNotCounted) {

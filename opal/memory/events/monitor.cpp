@@ -34,7 +34,7 @@ Process& process() noexcept {
 }
 
 /// Chooses `monitor` if it starts and passes the self-test; else adds the reason to `choice`.  True: chosen.
-bool take(Monitor& monitor, Choice& choice) {
+bool try_monitor(Monitor& monitor, Choice& choice) {
   Result<void> outcome = monitor.start();
   if (outcome && monitor.testable()) outcome = self_test(monitor);
   if (outcome) {
@@ -52,20 +52,24 @@ void choose(const std::string& wanted, Monitor* supplied, Choice& choice) {
   }
   if (wanted == "explicit") {
     static Explicit instance;
-    take(instance, choice);
+    try_monitor(instance, choice);
     return;
   }
   const bool any = wanted == "auto";
-  if (any && supplied != nullptr && take(*supplied, choice)) return;
+  if (any && supplied != nullptr && try_monitor(*supplied, choice)) return;
   if (any || wanted == "patcher") {
+#if defined(__x86_64__)
     static auto& patcher = *make_patcher().release();
-    if (take(patcher, choice)) return;
+    if (try_monitor(patcher, choice)) return;
+#else
+    choice.reasons += "patcher: written for x86-64 only; use explicit or the program's own monitor\n";
+#endif
   }
   // `auto` does not choose it: the kernel refuses mremap() of memory of which a part is watched, which breaks correct
   // programs.
   if (wanted == "userfaultfd") {
     static auto& userfaultfd = *make_userfaultfd().release();
-    take(userfaultfd, choice);
+    try_monitor(userfaultfd, choice);
   }
 }
 

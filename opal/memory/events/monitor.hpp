@@ -23,7 +23,7 @@ class OPAL_EXPORT Monitor {
   virtual ~Monitor();
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// Starts to report; called once.  Errors: not_supported, permission; `where` says what is missing.
+  /// Starts to report; called once.  Errors: not_supported, permission; `where` names what is missing.
   virtual Result<void> start() noexcept = 0;
   /// Requests reports for `range`.  Call it before a device registers the memory.  Default: does nothing, for a monitor
   /// that reports all memory.  Errors: not_supported (the release is not reported: do not keep the registration).
@@ -56,8 +56,7 @@ OPAL_EXPORT const Choice* chosen_monitor() noexcept;
 /// Errors: not_supported (a release was not reported; `where` names the call), no_memory.
 Result<void> self_test(Monitor& monitor) noexcept;
 
-/// make_patcher: its start() fails where the patcher is not implemented.
-std::unique_ptr<Monitor> make_patcher();
+std::unique_ptr<Monitor> make_patcher();  ///< only on x86-64
 std::unique_ptr<Monitor> make_userfaultfd();
 
 }  // namespace opal::memory

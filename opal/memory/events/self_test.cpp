@@ -64,28 +64,29 @@ std::byte* map(std::size_t size) noexcept {
   return static_cast<std::byte*>(at);
 }
 
-/// Tests whether the release of a new mapping by `lose(at)` is reported.  lose() returns the range that is left to
-/// unmap (null: none), or MAP_FAILED if the kernel refused; then the test passes.
-template <class Lose>
-Result<void> test_mapping(Watch& watch, const char* unseen, Lose lose) noexcept {
+/// Tests whether the release of a new mapping by `release(at)` is reported.  release() returns the range that is left
+/// to unmap (null: none), or MAP_FAILED if the kernel refused; then the test passes.
+template <class Release>
+Result<void> test_mapping(Watch& watch, const char* unseen, Release release) noexcept {
   std::byte* const at = map(kSize);
   if (at == nullptr) return Error{Errc::no_memory, errno, "memory monitor self-test: mmap", kSize};
   watch.expect(at);
-  void* const left = lose(at);
+  void* const left = release(at);
   const bool refused = left == MAP_FAILED;
   const bool fine = watch.seen() || refused;
   if (left != nullptr) ::munmap(refused ? at : left, kSize);
   return fine ? Result<void>{} : Error{Errc::not_supported, 0, unseen};
 }
 
-/// Tests whether the release of a large block by `lose(block)` is reported.  lose() returns the block left to free.
-template <class Lose>
-Result<void> test_block(Watch& watch, const char* unseen, Lose lose) noexcept {
+/// Tests whether the release of a large block by `release(block)` is reported.  release() returns the block left to
+/// free.
+template <class Release>
+Result<void> test_block(Watch& watch, const char* unseen, Release release) noexcept {
   auto* const block = static_cast<std::byte*>(std::malloc(kLargeBlock));
   if (block == nullptr) return {};  // a small memory limit: the program cannot have such a block either
   *static_cast<volatile std::byte*>(block + kPage) = std::byte{1};
   watch.expect(block + kPage);
-  void* const left = lose(block);
+  void* const left = release(block);
   const bool fine = watch.seen_or_kept();
   std::free(left);
   return fine ? Result<void>{} : Error{Errc::not_supported, 0, unseen};

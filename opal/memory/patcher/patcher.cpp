@@ -56,8 +56,8 @@ Result<void> write_jumps(std::span<std::byte> code, std::span<const Patch> patch
   return written;
 }
 
-Result<void> patch(const CodeObject& object) {
-  for (const std::span<std::byte> code : object.code) {
+Result<void> patch(const CodeSegments& object) {
+  for (const std::span<std::byte> code : object) {
     std::vector<SyscallSite> sites;
     find_syscall_sites(code, sites);
     if (sites.empty()) continue;
@@ -79,7 +79,7 @@ class Patcher final : public Monitor {
     OPAL_TRY(stay_loaded());
     OPAL_TRY(hold_forks());
     prepare_syscall_entry();
-    for (const CodeObject& object : objects_to_watch()) OPAL_TRY(patch(object));
+    for (const CodeSegments& object : objects_to_patch()) OPAL_TRY(patch(object));
     return {};
   }
 };

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "opal/core/export.hpp"
@@ -27,17 +26,14 @@ struct SyscallSite {
   std::size_t moves_size = 0;         ///< bytes of `moves` in use
 };
 
-/// A loaded shared object or program.
-struct CodeObject {
-  std::string_view name;                   ///< file name; empty for the program
-  std::vector<std::span<std::byte>> code;  ///< its executable segments
-};
+/// The executable segments of a loaded shared object or program.
+using CodeSegments = std::vector<std::span<std::byte>>;
 
 /// Appends the sites in `code`, a segment of machine code, to `sites`.
 OPAL_EXPORT void find_syscall_sites(std::span<std::byte> code, std::vector<SyscallSite>& sites);
 
 /// The loaded objects to patch: the C library, the dynamic loader (dlclose unmaps with system calls of its own),
 /// sanitizers (their allocators bypass libc), and UCX's hooks (their brk bypasses libc).
-std::vector<CodeObject> objects_to_watch();
+std::vector<CodeSegments> objects_to_patch();
 
 }  // namespace opal::memory

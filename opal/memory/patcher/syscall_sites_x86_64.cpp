@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "opal/memory/address_space/mapping_calls.hpp"
 #include "opal/memory/patcher/syscall_sites.hpp"
@@ -73,7 +74,7 @@ void add_base_of(const char* symbol, std::vector<const void*>& bases) {
 
 struct Search {
   std::vector<const void*> sanitizers;
-  std::vector<CodeObject> found;
+  std::vector<CodeSegments> found;
 };
 
 int visit(dl_phdr_info* info, std::size_t /*size*/, void* argument) {
@@ -89,11 +90,11 @@ int visit(dl_phdr_info* info, std::size_t /*size*/, void* argument) {
     });
   });
   if (!system && !sanitizer) return 0;
-  CodeObject object{file, {}};
+  CodeSegments object;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
     if (header.p_type != PT_LOAD || (header.p_flags & PF_X) == 0 || (header.p_flags & PF_R) == 0) continue;
-    object.code.emplace_back(reinterpret_cast<std::byte*>(info->dlpi_addr + header.p_vaddr), header.p_memsz);
+    object.emplace_back(reinterpret_cast<std::byte*>(info->dlpi_addr + header.p_vaddr), header.p_memsz);
   }
   search.found.push_back(std::move(object));
   return 0;
@@ -111,7 +112,7 @@ void find_syscall_sites(std::span<std::byte> code, std::vector<SyscallSite>& sit
   }
 }
 
-std::vector<CodeObject> objects_to_watch() {
+std::vector<CodeSegments> objects_to_patch() {
   Search search;
   for (const char* symbol : {"__asan_init", "__tsan_init", "__lsan_enable", "__hwasan_init", "__msan_init"}) {
     add_base_of(symbol, search.sanitizers);

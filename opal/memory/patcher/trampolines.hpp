@@ -21,7 +21,7 @@ struct Patch {
 
 /// Writes the trampolines for `sites` of `object`; the caller applies the patches.  Errors: no_space (no free addresses
 /// within 1 GiB of the object), permission (the system refuses to make new memory executable).
-OPAL_EXPORT Result<std::vector<Patch>> make_trampolines(const CodeObject& object, std::span<const SyscallSite> sites);
+OPAL_EXPORT Result<std::vector<Patch>> make_trampolines(const CodeSegments& object, std::span<const SyscallSite> sites);
 
 /// Determines which vector registers the processor has.  Call it before the first patch is applied.
 OPAL_EXPORT void prepare_syscall_entry() noexcept;

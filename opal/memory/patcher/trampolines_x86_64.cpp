@@ -120,9 +120,9 @@ Result<std::byte*> memory_near(std::span<const std::span<std::byte>> code, std::
 
 }  // namespace
 
-Result<std::vector<Patch>> make_trampolines(const CodeObject& object, std::span<const SyscallSite> sites) {
+Result<std::vector<Patch>> make_trampolines(const CodeSegments& object, std::span<const SyscallSite> sites) {
   const std::size_t size = align_up(sites.size() * kMostBytes, 4096);
-  OPAL_TRY_ASSIGN(std::byte* const memory, memory_near(object.code, size));
+  OPAL_TRY_ASSIGN(std::byte* const memory, memory_near(object, size));
   std::vector<Patch> patches;
   Code code{memory};
   for (const SyscallSite& site : sites) {

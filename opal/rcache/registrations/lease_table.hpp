@@ -54,9 +54,11 @@ class alignas(kCacheLine) LeaseTable {
       slot.word.exchange(word + 1, std::memory_order_seq_cst);
   }
 
-  /// Counts the end of a lease on this thread; any thread may have taken it.  Records a use at a time after `earliest`.
+  /// Counts the end of a lease on this thread; any thread may have taken it.  Advances this table's
+  /// clock beyond `earliest`, and records a use at that time.
   void subtract(Registration& registration, std::uint64_t earliest) noexcept {
-    const std::uint64_t now = tick(earliest);
+    const std::uint64_t now = std::max(clock(), earliest) + 1;
+    clock_.store(now, std::memory_order_relaxed);
     Slot& slot = slot_of(registration);
     const std::uint64_t word = slot.word.load(std::memory_order_relaxed);
     if (owner(word) == &registration && count(word) > 0) {
@@ -66,13 +68,6 @@ class alignas(kCacheLine) LeaseTable {
       registration.used_at(now);
       registration.users_.fetch_sub(1, std::memory_order_seq_cst);
     }
-  }
-
-  /// Advances this table's clock beyond `earliest` and returns it: the time of a use now.
-  std::uint64_t tick(std::uint64_t earliest) noexcept {
-    const std::uint64_t now = std::max(clock(), earliest) + 1;
-    clock_.store(now, std::memory_order_relaxed);
-    return now;
   }
 
   void count_hit() noexcept { hits_.store(hits() + 1, std::memory_order_relaxed); }
@@ -92,9 +87,8 @@ class alignas(kCacheLine) LeaseTable {
   }
 
   // For the cache.  It changes `next` under its lock.
-  std::shared_ptr<LeaseTable> next;  ///< the next table of the same cache
-  std::atomic<bool> abandoned{
-      false};  ///< its thread has ended: a new thread of the cache takes it over with its counts
+  std::shared_ptr<LeaseTable> next;     ///< the next table of the same cache
+  std::atomic<bool> abandoned{false};   ///< its thread has ended: a new thread takes it over with its counts
   std::atomic<bool> cache_gone{false};  ///< the cache was destroyed: its thread may drop the table
 
  private:

@@ -6,7 +6,6 @@
 // Cost: each use moves at most one registration once, so a use that an eviction follows costs a logarithmic time, and
 // uses without evictions cost nothing.  Owns: nothing.  Threads: not safe; the cache locks.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 
 #include "opal/rcache/registrations/registration_list.hpp"
@@ -15,8 +14,6 @@ namespace opal::rcache {
 
 class UseOrder {
  public:
-  [[nodiscard]] std::size_t size() const noexcept { return ranked_.size() + later_.size(); }
-
   /// Adds a registration, which is in no list, as used now.
   void add(Registration& registration) noexcept { later_.push_back(registration); }
   static void remove(Registration& registration) noexcept { RegistrationList::of(registration)->remove(registration); }

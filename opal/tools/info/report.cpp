@@ -16,7 +16,7 @@ Report collect(const am::Components& components, std::span<const config::GroupIn
                 .refused_files = {},
                 .groups = {},
                 .problems = store.problems(groups)};
-  const std::string transports = am::value_in_force(store, "am_transports");
+  const std::string transports = store.present_value(am::kGroup, "am_transports");
   if (const auto filter = am::TransportFilter::parse(transports, components.registry); !filter)
     report.problems.push_back({config::Problem::Severity::error, filter.error().where});
   const Result<gpu::Config> gpu_config = store.load(gpu::kGroup);  // report.problems contains its errors
