@@ -16,8 +16,7 @@ namespace opal::gpu {
 class OPAL_EXPORT Pinned {
  public:
   /// Errors: not_supported (no driver, or the program has no context yet), no_memory (the limit of locked memory is
-  /// reached), os (detail
-  /// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: part of it is registered already).
+  /// reached), os (detail CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: part of it is registered already).
   static Result<Pinned> make(MutableBytes memory) noexcept;
 
   Pinned() noexcept = default;

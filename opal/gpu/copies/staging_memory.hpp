@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/gpu/copies/staging_memory.hpp — host memory through which GPU memory is staged, pinned if the driver allows it.
-// The destructor unmaps it, unless a copy from or to it never ended (lose()).  Requires: no other copy is in flight
-// then. Threads: one owner at a time.
+// The destructor unmaps it, unless a copy from or to it never ended (lose()).  No other copy may be in flight then.
+// Threads: one owner at a time.
 #pragma once
 #include <cstddef>
 
