@@ -49,6 +49,12 @@ TEST(SmTransferMode, SmallPutsAreNotHelpedWhereSmallGetsAre) {
   EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 64 * 1024), kPut, kRuns), TransferMode::cooperative);
 }
 
+TEST(SmTransferMode, AGetOfMemoryThatTheMechanismMapsIsNotPipelined) {
+  const TransferModes modes{config(), {}};
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 128 * 1024), kGet, kRuns, true), TransferMode::cooperative);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 128 * 1024 - 1), kGet, kRuns, true), TransferMode::alone);
+}
+
 TEST(SmTransferMode, ATargetThatIsAwayIsNotAskedUnlessOnlyItReachesTheMemory) {
   const TransferModes modes{config(), {}};
   EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 1 << 20), kGet, kAway), TransferMode::alone);

@@ -38,7 +38,8 @@ bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std:
   helped.last_post = now;
   // To wake the target, or to wait until it runs on a shared core, costs more than to copy alone.
   const bool away = cores_shared_ || peer.is_asleep() || !helped.asks_target();
-  const TransferMode mode = modes_.choose(target, kind == RdmaOperation::Kind::get, away);
+  const bool attached = peer.memory().copy.find(MechanismKind::xpmem) != nullptr;
+  const TransferMode mode = modes_.choose(target, kind == RdmaOperation::Kind::get, away, attached);
   if (mode == TransferMode::alone) return false;
   InitiatorState* const state = state_of(peer);
   if (state == nullptr || state->count == InitiatorState::kMost) return false;

@@ -32,9 +32,9 @@ class TransferModes {
     return forced_ ? wire::kHelpUnit : std::min({private_from_, mapped_from_, kPipelineFrom});
   }
 
-  /// Chooses the mode of one transfer.  `get`: a get, else a put.  `away`: the target sleeps, or processes outnumber
-  /// cores, so that it may not run now.
-  [[nodiscard]] TransferMode choose(const Target& target, bool get, bool away) const noexcept {
+  /// Chooses the mode of one transfer.  `get`: a get, else a put.  `away`: the target sleeps, computes, or may not run
+  /// now since processes outnumber cores.  `attached`: the copy mechanism maps the memory here, as xpmem does.
+  [[nodiscard]] TransferMode choose(const Target& target, bool get, bool away, bool attached = false) const noexcept {
     const std::uint64_t size = target.range.size;
     if (!target.checked || size < least_helped() || size > wire::kHelpUnit * wire::kMostHelpUnits) {
       return TransferMode::alone;
@@ -45,9 +45,8 @@ class TransferModes {
     }
     if (away) return TransferMode::alone;
     const bool mapped = target.access == Target::Access::mapped;
-    const bool may_pipeline = get && !mapped;
-    if (forced_ && (forced_ != TransferMode::pipelined || may_pipeline)) return *forced_;
-    if (may_pipeline) return size >= private_from_ ? TransferMode::pipelined : TransferMode::alone;
+    if (forced_ && (forced_ != TransferMode::pipelined || (get && !mapped))) return *forced_;
+    if (get && !mapped && !attached) return size >= private_from_ ? TransferMode::pipelined : TransferMode::alone;
     return size >= (mapped ? mapped_from_ : put_from_) ? TransferMode::cooperative : TransferMode::alone;
   }
 
