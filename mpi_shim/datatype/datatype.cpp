@@ -57,9 +57,15 @@ Datatype::Datatype(const Datatype& like, Recipe recipe)
 std::optional<std::int64_t> Datatype::packed_size(std::int64_t count) const noexcept {
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, size(), &bytes)) return std::nullopt;
-  // Gaps let the offsets grow faster than the bytes, so the offsets of a non-contiguous type are checked, too.
+  // The offset of the end is checked, too: the first block can be far from 0, and gaps let offsets grow faster than
+  // bytes.
+  if (contiguous_) {
+    std::int64_t end = 0;
+    if (__builtin_add_overflow(bounds_.true_lb, bytes, &end)) return std::nullopt;
+    return bytes;
+  }
   Bounds whole;
-  if (!contiguous_ && !whole.add(bounds_, count, extent_, 0)) return std::nullopt;
+  if (!whole.add(bounds_, count, extent_, 0)) return std::nullopt;
   return bytes;
 }
 

@@ -59,7 +59,7 @@ int Window::begin_access(const Place& place, bool passive_only, Buffer& there) {
 /// only a passive epoch counts.  In an epoch of MPI_Win_lock_all the first access locks the target.
 int Window::enter(int rank, bool passive_only) {
   Target& target = this->target(rank);
-  if (target.held.load(std::memory_order_relaxed) != Target::Held::nothing) return MPI_SUCCESS;
+  if (target.held.load(std::memory_order_relaxed) != Target::LockMode::nothing) return MPI_SUCCESS;
   if (locks_all_) return lock_at_first_access(target);
   if (passive_only) return MPI_ERR_RMA_SYNC;
   if (target.started) return MPI_SUCCESS;
@@ -128,31 +128,33 @@ int Window::reach(Target& target) {
   return MPI_SUCCESS;
 }
 
-int Window::find_way(Target& target, const Buffer& there, std::uint64_t most_by_message, Way& way) {
+int Window::choose_path(Target& target, const Buffer& there, std::uint64_t most_by_message, ChosenPath& chosen) {
   if (target.path.load(std::memory_order_acquire) == Target::Path::unknown) [[unlikely]] {
     if (const int error = reach(target); error != MPI_SUCCESS) return error;
   }
   if (target.failed.load(std::memory_order_relaxed)) [[unlikely]]
     return MPI_ERR_PROC_ABORTED;
-  way.path = target.path.load(std::memory_order_relaxed);
+  chosen.path = target.path.load(std::memory_order_relaxed);
   if (flavor_ == Flavor::dynamic) {
-    if (const int error = find_attached(target, there, way); error != MPI_SUCCESS) return error;
+    if (const int error = find_attached(target, there, chosen); error != MPI_SUCCESS) return error;
   } else if (!target.key.empty()) {
-    way.handle = &target.accessed->handle;
+    chosen.handle = &target.accessed->handle;
   }
-  if (way.path == Target::Path::one_sided && target.sent != nullptr) use_attention(target, there, most_by_message, way);
+  if (chosen.path == Target::Path::one_sided && target.sent != nullptr)
+    use_attention(target, there, most_by_message, chosen);
   return MPI_SUCCESS;
 }
 
 /// Changes the path of an access of at most `most_by_message` bytes to messages if the target polls.  Otherwise waits
 /// for earlier messages, which a direct access must not overtake; the target executes them before it ends to poll.
-void Window::use_attention(Target& target, const Buffer& there, std::uint64_t most_by_message, Way& way) noexcept {
+void Window::use_attention(Target& target, const Buffer& there, std::uint64_t most_by_message,
+                           ChosenPath& chosen) noexcept {
   Target::Queue& queue = target.accessed->queue;
   const bool fits = there.bytes() <= most_by_message && there.type().predefined_handle() != 0;
   if (fits && target.sent->count(target.control->attention)) {
-    way.path = Target::Path::messages;
-    way.counted = true;
-    way.handle = nullptr;
+    chosen.path = Target::Path::messages;
+    chosen.counted = true;
+    chosen.handle = nullptr;
     return;
   }
   if (queue.in_flight != 0 || !queue.accesses.empty()) {
@@ -164,10 +166,10 @@ void Window::use_attention(Target& target, const Buffer& there, std::uint64_t mo
 }
 
 /// Starts an access message.  Sends all of a counted one now, since the target waits for it before it ends to poll.
-int Window::start_message(MessageAccess& access, const Way& way, MPI_Request* request) {
+int Window::start_message(MessageAccess& access, const ChosenPath& chosen, MPI_Request* request) {
   Target& target = access.target();  // the access itself may be reused when it has begun
   begin(access, request);
-  const auto sends = [&] { return way.counted && !target.accessed->queue.accesses.empty(); };
+  const auto sends = [&] { return chosen.counted && !target.accessed->queue.accesses.empty(); };
   if (sends()) {
     const opal::Deadline end = opal::Deadline::after(kLongestAttention);
     while (sends() && (target.control->attention.polls() || !end.expired())) engine().poll_all();
@@ -177,46 +179,46 @@ int Window::start_message(MessageAccess& access, const Way& way, MPI_Request* re
 
 /// Sets the path of one access to a dynamic window.  The memory of this process is checked here.  For a one-sided
 /// target the region is looked up in its table; if it is not there, the access uses messages, and the target checks it.
-int Window::find_attached(Target& target, const Buffer& there, Way& way) {
+int Window::find_attached(Target& target, const Buffer& there, ChosenPath& chosen) {
   // Both paths may be used for one target, and a direct access must not overtake earlier messages: wait for them.
-  if (way.path == Target::Path::one_sided && target.pending.load(std::memory_order_acquire) != 0) {
+  if (chosen.path == Target::Path::one_sided && target.pending.load(std::memory_order_acquire) != 0) {
     engine().wait_until([&] { return target.pending.load(std::memory_order_acquire) == 0; });
   }
   const Buffer::Span span = there.span();
   const std::uint64_t first = reinterpret_cast<std::uint64_t>(there.base()) + static_cast<std::uint64_t>(span.offset);
-  if (way.path == Target::Path::mapped) {
+  if (chosen.path == Target::Path::mapped) {
     const am::Lock::Guard guard{engine().lock()};
     return owns(first, span.size) ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
   }
-  if (way.path != Target::Path::one_sided) return MPI_SUCCESS;
-  for (int tries = 0; !find_region(target, first, span.size, way); ++tries) {
+  if (chosen.path != Target::Path::one_sided) return MPI_SUCCESS;
+  for (int tries = 0; !find_region(target, first, span.size, chosen); ++tries) {
     if (const int error = back_off(tries, rank_of(target)); error != MPI_SUCCESS) return error;
   }
   return MPI_SUCCESS;
 }
 
 /// Sets the path by the target's table of attached memory.  False: the target changes the table.
-bool Window::find_region(Target& target, std::uint64_t first, std::uint64_t size, Way& way) {
+bool Window::find_region(Target& target, std::uint64_t first, std::uint64_t size, ChosenPath& chosen) {
   const am::Lock::Guard guard{engine().lock()};
   Target::Accessed& accessed = *target.accessed;
   if (target.attached->version() != accessed.regions_version &&
       !target.attached->try_read(accessed.regions, accessed.regions_version)) {
     return false;
   }
-  way.path = Target::Path::messages;
+  chosen.path = Target::Path::messages;
   for (const AttachedRegion& region : accessed.regions) {
     if (!region.contains(first, size)) continue;
     const auto handle = target.peer->endpoint->unpack_key(ByteSpan{region.key}.first(region.key_size));
     if (!handle) continue;
-    way.of_region = *handle;
-    way.handle = &*way.of_region;
-    way.path = Target::Path::one_sided;
+    chosen.of_region = *handle;
+    chosen.handle = &*chosen.of_region;
+    chosen.path = Target::Path::one_sided;
     break;
   }
   return true;
 }
 
-int Window::move(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request) {
+int Window::put_or_get(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request) {
   const bool puts = direction == Direction::put;
   Buffer there;
   if (const int error = begin_access(place, request != nullptr, there); error != MPI_SUCCESS) return error;
@@ -224,26 +226,26 @@ int Window::move(Direction direction, const Buffer& origin, const Place& place, 
   if (bytes > (puts ? there : origin).bytes()) return MPI_ERR_TRUNCATE;
   if (bytes == 0) return done(request);
   Target& target = this->target(place.rank);
-  Way way;
+  ChosenPath chosen;
   const std::uint64_t most_by_message = puts ? kMessagePuts : kMessageGets;
-  if (const int error = find_way(target, there, most_by_message, way); error != MPI_SUCCESS) return error;
-  if (way.path == Target::Path::mapped) {
+  if (const int error = choose_path(target, there, most_by_message, chosen); error != MPI_SUCCESS) return error;
+  if (chosen.path == Target::Path::mapped) {
     const Buffer mapped = here(target, there);
     puts ? p2p::copy(origin, mapped) : p2p::copy(mapped, origin);
     return done(request);
   }
   const am::Lock::Guard guard{engine().lock()};
-  if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
+  if (chosen.handle != nullptr && (chosen.path == Target::Path::one_sided || is_few_blocks(there))) {
     Transfer& transfer = windows_.new_transfer();
-    transfer.prepare(direction, target, *way.handle, origin, there);
+    transfer.prepare(direction, target, *chosen.handle, origin, there);
     begin(transfer, request);
     return MPI_SUCCESS;
   }
   MessageAccess& access = windows_.new_message_access();
   access.prepare(*this, target, wire::Action::transfer, puts ? op::OpKind::replace : op::OpKind::no_op, there,
-                 way.counted);
+                 chosen.counted);
   puts ? access.from(origin) : access.into(origin);
-  return start_message(access, way, request);
+  return start_message(access, chosen, request);
 }
 
 int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place,
@@ -255,22 +257,22 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   if (result != nullptr && there.bytes() > result->bytes()) return MPI_ERR_TRUNCATE;
   if (there.bytes() == 0 || (!stores && result == nullptr)) return done(request);
   Target& target = this->target(place.rank);
-  Way way;
-  if (const int error = find_way(target, there, kMessagePuts, way); error != MPI_SUCCESS) return error;
-  if (way.path == Target::Path::mapped) {
+  ChosenPath chosen;
+  if (const int error = choose_path(target, there, kMessagePuts, chosen); error != MPI_SUCCESS) return error;
+  if (chosen.path == Target::Path::mapped) {
     const int error = update_mapped(target, kind, origin, result, here(target, there));
     return error == MPI_SUCCESS ? done(request) : error;
   }
-  if (way.path == Target::Path::one_sided) {
-    const int error = update_by_copy(target, *way.handle, kind, origin, result, there);
+  if (chosen.path == Target::Path::one_sided) {
+    const int error = update_by_copy(target, *chosen.handle, kind, origin, result, there);
     return error == MPI_SUCCESS ? done(request) : error;
   }
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
-  access.prepare(*this, target, wire::Action::update, kind, there, way.counted);
+  access.prepare(*this, target, wire::Action::update, kind, there, chosen.counted);
   if (stores) access.from(origin);
   if (result != nullptr) access.into(*result);
-  return start_message(access, way, request);
+  return start_message(access, chosen, request);
 }
 
 int Window::compare_and_swap(const void* origin, const void* compare, void* result, const Place& place) {
@@ -278,15 +280,15 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   if (const int error = begin_access(place, false, there); error != MPI_SUCCESS) return error;
   const SwapValues values{origin, compare, there.bytes()};
   Target& target = this->target(place.rank);
-  Way way;
-  if (const int error = find_way(target, there, kMessagePuts, way); error != MPI_SUCCESS) return error;
-  if (way.path != Target::Path::messages) return swap(target, way, values, result, there);
+  ChosenPath chosen;
+  if (const int error = choose_path(target, there, kMessagePuts, chosen); error != MPI_SUCCESS) return error;
+  if (chosen.path != Target::Path::messages) return swap_directly(target, chosen, values, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
-  access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there, way.counted);
+  access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there, chosen.counted);
   access.from_pair(values.both());
   access.into(Buffer{result, 1, *place.type});
-  return start_message(access, way, nullptr);
+  return start_message(access, chosen, nullptr);
 }
 
 }  // namespace mpi_shim::rma

@@ -58,7 +58,9 @@ class Creation {
            communicators_.job().waits().spin.count() != 0;
   }
   /// Bytes of the MessageCounts of one origin.
-  [[nodiscard]] std::uint64_t counts_stride() const { return align_up(here_.size() * sizeof(MessageCount), kLine); }
+  [[nodiscard]] std::uint64_t counts_stride() const {
+    return align_up(host_ranks_.size() * sizeof(MessageCount), kLine);
+  }
   int share_host_memory();
   void place_own_memory();
   void count_messages();
@@ -70,11 +72,11 @@ class Creation {
   const std::size_t ranks_;
   handle::Ref<Window> window_;
   std::vector<Size> sizes_;
-  std::vector<std::size_t> here_;       // ranks of this host in ascending order; only this rank if mpi_rma_share is off
-  std::vector<std::uint64_t> offsets_;  // of the window memory of each rank of here_ in the shared memory, in bytes
-  std::uint64_t claims_offset_ = 0;     // of the Claims in the shared memory, in bytes
-  std::uint64_t counts_offset_ = 0;     // of the MessageCounts
-  int error_ = MPI_SUCCESS;             // of this process; meet() exchanges the errors
+  std::vector<std::size_t> host_ranks_;  // of this host in ascending order; only this rank if mpi_rma_share is off
+  std::vector<std::uint64_t> offsets_;   // of the window memory of each of host_ranks_ in the shared memory, in bytes
+  std::uint64_t claims_offset_ = 0;      // of the Claims in the shared memory, in bytes
+  std::uint64_t counts_offset_ = 0;      // of the MessageCounts
+  int error_ = MPI_SUCCESS;              // of this process; meet() exchanges the errors
 };
 
 int Creation::run(Window*& made) {
@@ -100,7 +102,7 @@ int Creation::run(Window*& made) {
   if (counts_messages()) comm_.vci().windows().attend(*window_);
   window_->hints = wish_.hints;
   // `auto` starts no helper for a window on one host: its ranks access most memory without progress of the target.
-  const bool alone = ranks_ == 1 || (here_.size() == ranks_ && comm_.vci().windows().config().helper == "auto");
+  const bool alone = ranks_ == 1 || (host_ranks_.size() == ranks_ && comm_.vci().windows().config().helper == "auto");
   if (!alone && !wish_.never_locked) comm_.vci().windows().want_helper();
   made = window_.detach();  // the application's reference
   return MPI_SUCCESS;
@@ -117,25 +119,25 @@ int Creation::run(Window*& made) {
 int Creation::share_host_memory() {
   const auto self = static_cast<std::size_t>(comm_.rank());
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    if (rank == self || (is_here(rank) && comm_.vci().windows().config().share)) here_.push_back(rank);
+    if (rank == self || (is_here(rank) && comm_.vci().windows().config().share)) host_ranks_.push_back(rank);
   }
-  if (wish_.flavor == Flavor::shared && here_.size() != ranks_) return MPI_ERR_RMA_SHARED;
-  std::uint64_t end = here_.size() * sizeof(Control);
-  if (wish_.flavor == Flavor::dynamic) end += here_.size() * sizeof(AttachedTable);
+  if (wish_.flavor == Flavor::shared && host_ranks_.size() != ranks_) return MPI_ERR_RMA_SHARED;
+  std::uint64_t end = host_ranks_.size() * sizeof(Control);
+  if (wish_.flavor == Flavor::dynamic) end += host_ranks_.size() * sizeof(AttachedTable);
   claims_offset_ = end;
-  end += here_.size() * here_.size() * sizeof(Claim);
+  end += host_ranks_.size() * host_ranks_.size() * sizeof(Claim);
   counts_offset_ = align_up(end, kLine);
-  if (!has_memory_here()) end = counts_offset_ + here_.size() * counts_stride();
-  for (const std::size_t rank : here_) {
-    const bool packed = wish_.flavor == Flavor::shared && wish_.contiguous && rank != here_.front();
+  if (!has_memory_here()) end = counts_offset_ + host_ranks_.size() * counts_stride();
+  for (const std::size_t rank : host_ranks_) {
+    const bool packed = wish_.flavor == Flavor::shared && wish_.contiguous && rank != host_ranks_.front();
     if (!packed) end = align_up(end, kLine);
     offsets_.push_back(end);
     if (has_memory_here()) end += sizes_[rank].size;
   }
-  const bool maker = here_.front() == static_cast<std::size_t>(comm_.rank());
+  const bool maker = host_ranks_.front() == static_cast<std::size_t>(comm_.rank());
   std::vector<Shared> shared(ranks_);
   Shared& mine = shared[static_cast<std::size_t>(comm_.rank())];
-  if (maker && here_.size() > 1) {
+  if (maker && host_ranks_.size() > 1) {
     auto memory = HostMemory::create(end);
     if (memory) {
       window_->host_memory_ = std::move(*memory);
@@ -145,7 +147,7 @@ int Creation::share_host_memory() {
     }
   }
   if (const int error = coll::exchange(comm_, shared); error != MPI_SUCCESS) return error;
-  const HostMemory::Offer& offer = shared[here_.front()].offer;
+  const HostMemory::Offer& offer = shared[host_ranks_.front()].offer;
   if (!maker && offer.fd >= 0) {
     auto memory = HostMemory::attach(offer);
     if (memory) {
@@ -156,7 +158,8 @@ int Creation::share_host_memory() {
   }
   shared[static_cast<std::size_t>(comm_.rank())].attached = window_->host_memory_ ? 1 : 0;
   if (const int error = coll::exchange(comm_, shared); error != MPI_SUCCESS) return error;
-  if (!std::all_of(here_.begin(), here_.end(), [&](std::size_t rank) { return shared[rank].attached != 0; })) {
+  if (!std::all_of(host_ranks_.begin(), host_ranks_.end(),
+                   [&](std::size_t rank) { return shared[rank].attached != 0; })) {
     window_->host_memory_ = {};
   }
   if (window_->host_memory_ || wish_.flavor != Flavor::shared || ranks_ == 1) return MPI_SUCCESS;
@@ -172,27 +175,27 @@ void Creation::place_own_memory() {
   if (shared) {
     auto* controls = reinterpret_cast<Control*>(shared.bytes().data());
     auto* claims = reinterpret_cast<Claim*>(shared.bytes().data() + claims_offset_);
-    for (std::size_t i = 0; i < here_.size(); ++i) {
-      Target& target = window_->target(static_cast<int>(here_[i]));
-      window_->here_.push_back(static_cast<int>(here_[i]));
-      if (&target == &own) window_->place_ = i;
+    for (std::size_t i = 0; i < host_ranks_.size(); ++i) {
+      Target& target = window_->target(static_cast<int>(host_ranks_[i]));
+      window_->host_ranks_.push_back(static_cast<int>(host_ranks_[i]));
+      if (&target == &own) window_->host_index_ = i;
       target.control = controls + i;  // zeroes are locks that no process holds or claims
-      target.claims = claims + i * here_.size();
+      target.claims = claims + i * host_ranks_.size();
       if (has_memory_here()) target.mapped = shared.bytes().data() + offsets_[i];
     }
     if (counts_messages()) count_messages();
     if (wish_.flavor == Flavor::dynamic) {  // zeroes are tables without entries
-      auto* tables = reinterpret_cast<AttachedTable*>(controls + here_.size());
-      for (std::size_t i = 0; i < here_.size(); ++i) {
-        window_->target(static_cast<int>(here_[i])).attached = tables + i;
-        if (here_[i] == static_cast<std::size_t>(comm_.rank())) window_->attached_table_ = tables + i;
+      auto* tables = reinterpret_cast<AttachedTable*>(controls + host_ranks_.size());
+      for (std::size_t i = 0; i < host_ranks_.size(); ++i) {
+        window_->target(static_cast<int>(host_ranks_[i])).attached = tables + i;
+        if (host_ranks_[i] == static_cast<std::size_t>(comm_.rank())) window_->attached_table_ = tables + i;
       }
     }
   } else {
     window_->private_control_ = std::make_unique<Control>();
     own.control = window_->private_control_.get();
     own.claims = &window_->private_claim_;
-    window_->here_ = {comm_.rank()};
+    window_->host_ranks_ = {comm_.rank()};
   }
   std::byte* base = static_cast<std::byte*>(wish_.base);
   if (has_memory_here() && shared) {
@@ -210,7 +213,7 @@ void Creation::place_own_memory() {
   window_->size_attribute = static_cast<MPI_Aint>(wish_.size);
   window_->unit_attribute = static_cast<int>(wish_.disp_unit);
   // Not needed if all ranks map the memory.
-  const bool needed = !has_memory_here() || !shared || here_.size() != ranks_;
+  const bool needed = !has_memory_here() || !shared || host_ranks_.size() != ranks_;
   if (error_ == MPI_SUCCESS && needed && wish_.size != 0 && ranks_ > 1) {
     auto region = window_->engine().context().register_memory(base, wish_.size, Rights::all);
     if (region && region->key().size() <= kMostKey) {
@@ -227,11 +230,11 @@ void Creation::count_messages() {
   const auto count = [&](std::size_t origin, std::size_t target) {
     return reinterpret_cast<MessageCount*>(counts + origin * counts_stride()) + target;
   };
-  for (std::size_t place = 0; place < here_.size(); ++place) {
-    if (place == window_->place_) continue;
-    Target& target = window_->target(static_cast<int>(here_[place]));
-    target.sent = count(window_->place_, place);
-    target.received = count(place, window_->place_);
+  for (std::size_t place = 0; place < host_ranks_.size(); ++place) {
+    if (place == window_->host_index_) continue;
+    Target& target = window_->target(static_cast<int>(host_ranks_[place]));
+    target.sent = count(window_->host_index_, place);
+    target.received = count(place, window_->host_index_);
   }
 }
 

@@ -15,12 +15,13 @@ namespace {
 
 constexpr std::uint64_t kCopyChunk = std::uint64_t{64} << 10;  // bytes copied while the lock is held once
 
-class Held {
+/// Unlocks at the end of its scope.  Requires: this process holds `lock`.
+class UpdateUnlocker {
  public:
-  explicit Held(UpdateLock& lock) noexcept : lock_(lock) {}
-  ~Held() { lock_.unlock(); }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
+  explicit UpdateUnlocker(UpdateLock& lock) noexcept : lock_(lock) {}
+  ~UpdateUnlocker() { lock_.unlock(); }
+  UpdateUnlocker(const UpdateUnlocker&) = delete;
+  UpdateUnlocker& operator=(const UpdateUnlocker&) = delete;
 
  private:
   UpdateLock& lock_;
@@ -68,7 +69,7 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
   const std::byte* const source = stores ? find_dense(origin, room) : nullptr;
   const std::uint64_t bytes = there.bytes();
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
-  const Held held{target.control->update};
+  const UpdateUnlocker unlocker{target.control->update};
   if (result != nullptr) p2p::copy(there, *result);
   if (!stores) return MPI_SUCCESS;
   if (there.contiguous() != nullptr && !is_pair(element) && !there.on_gpu()) {
@@ -136,7 +137,7 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
     if (bytes > few.size()) many.resize(bytes);
     const MutableBytes values = bytes > few.size() ? MutableBytes{many} : MutableBytes{few}.first(bytes);
     if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
-    const Held held{target.control->update};
+    const UpdateUnlocker unlocker{target.control->update};
     if (kind != op::OpKind::replace || result != nullptr) {
       if (const int error = copy_pieces(target, handle, there, first, values, false); error != MPI_SUCCESS)
         return error;
@@ -155,21 +156,22 @@ SwapValues::SwapValues(const void* value, const void* compare, std::size_t size)
   p2p::copy_bytes(bytes_.data() + size, compare, size);
 }
 
-int Window::swap(Target& target, const Way& way, const SwapValues& values, void* result, const Buffer& there) {
-  std::byte* const memory = way.path == Target::Path::mapped ? here(target, there).contiguous() : nullptr;
+int Window::swap_directly(Target& target, const ChosenPath& chosen, const SwapValues& values, void* result,
+                          const Buffer& there) {
+  std::byte* const memory = chosen.path == Target::Path::mapped ? here(target, there).contiguous() : nullptr;
   std::array<std::byte, 64> room;
   const MutableBytes found = MutableBytes{room}.first(there.bytes());
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
-  const Held held{target.control->update};
+  const UpdateUnlocker unlocker{target.control->update};
   if (memory != nullptr) {
     p2p::copy_bytes(found.data(), memory, found.size());
-  } else if (const int error = copy_pieces(target, *way.handle, there, 0, found, false); error != MPI_SUCCESS) {
+  } else if (const int error = copy_pieces(target, *chosen.handle, there, 0, found, false); error != MPI_SUCCESS) {
     return error;
   }
   p2p::copy_bytes(result, found.data(), found.size());
   if (!std::ranges::equal(found, values.compare())) return MPI_SUCCESS;
   std::ranges::copy(values.value(), found.begin());
-  if (memory == nullptr) return copy_pieces(target, *way.handle, there, 0, found, true);
+  if (memory == nullptr) return copy_pieces(target, *chosen.handle, there, 0, found, true);
   p2p::copy_bytes(memory, found.data(), found.size());
   return MPI_SUCCESS;
 }

@@ -30,9 +30,9 @@ bool Window::has_failed(int rank) noexcept {
 /// Whether the access lock of `target` may never be released: a process with a claim on it has failed, or a rank has
 /// failed while the target held the lock on its behalf (kClaimIsLost).
 bool Window::is_access_lock_lost(const Target& target) noexcept {
-  for (std::size_t place = 0; place < here_.size(); ++place) {
+  for (std::size_t place = 0; place < host_ranks_.size(); ++place) {
     const std::uint8_t claim = target.claims[place].load(std::memory_order_relaxed);
-    if ((claim & kClaimIsLost) != 0 || (claim != 0 && has_failed(here_[place]))) return true;
+    if ((claim & kClaimIsLost) != 0 || (claim != 0 && has_failed(host_ranks_[place]))) return true;
   }
   return false;
 }
@@ -97,15 +97,15 @@ int Window::take_lock(Target& target, bool exclusive) {
 /// take_lock(), and records the result in target.held.
 int Window::hold_lock(Target& target, bool exclusive) {
   const int error = take_lock(target, exclusive);
-  if (error == MPI_SUCCESS) target.held = exclusive ? Target::Held::exclusive : Target::Held::shared;
+  if (error == MPI_SUCCESS) target.held = exclusive ? Target::LockMode::exclusive : Target::LockMode::shared;
   return error;
 }
 
 /// Ends the hold on the target, in the mode that target.held has.  Does not wait for the answer to an unlock message.
 void Window::give_lock_back(Target& target) noexcept {
-  const Target::Held held = target.held.exchange(Target::Held::nothing, std::memory_order_relaxed);
-  if (held == Target::Held::nothing || held == Target::Held::unchecked) return;
-  const bool exclusive = held == Target::Held::exclusive;
+  const Target::LockMode held = target.held.exchange(Target::LockMode::nothing, std::memory_order_relaxed);
+  if (held == Target::LockMode::nothing || held == Target::LockMode::unchecked) return;
+  const bool exclusive = held == Target::LockMode::exclusive;
   if (target.control != nullptr) {
     if (exclusive) {
       target.control->access.release_exclusive();
@@ -122,10 +122,10 @@ void Window::give_lock_back(Target& target) noexcept {
 
 int Window::lock(int rank, bool exclusive, int assertion) {
   Target& target = this->target(rank);
-  if (locks_all_ || access_open_ || target.held != Target::Held::nothing || (fence_open_ && fence_used_))
+  if (locks_all_ || access_open_ || target.held != Target::LockMode::nothing || (fence_open_ && fence_used_))
     return MPI_ERR_RMA_SYNC;
   if ((assertion & MPI_MODE_NOCHECK) != 0) {
-    target.held = Target::Held::unchecked;
+    target.held = Target::LockMode::unchecked;
   } else {
     if (const int error = hold_lock(target, exclusive); error != MPI_SUCCESS) return error;
   }
@@ -136,7 +136,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
 
 int Window::unlock(int rank) {
   Target& target = this->target(rank);
-  if (locks_all_ || target.held == Target::Held::nothing) return MPI_ERR_RMA_SYNC;
+  if (locks_all_ || target.held == Target::LockMode::nothing) return MPI_ERR_RMA_SYNC;
   opal::full_fence();  // as in flush(): with MPI_MODE_NOCHECK no lock is released and taken
   engine().poll_all();
   const int error = drain(target);
@@ -154,7 +154,7 @@ int Window::lock_all(int assertion) {
   for (int rank = 0; rank < size() && error == MPI_SUCCESS; ++rank) {
     Target& target = this->target(rank);
     if (!check) {
-      target.held = Target::Held::unchecked;
+      target.held = Target::LockMode::unchecked;
     } else if (target.control != nullptr) {  // the application may load and store there without an MPI call
       error = hold_lock(target, false);
     }
@@ -171,7 +171,7 @@ int Window::lock_all(int assertion) {
 /// Takes the shared lock of `target` in an epoch of MPI_Win_lock_all, unless another thread has taken it already.
 int Window::lock_at_first_access(Target& target) {
   const std::lock_guard guard{first_access_};
-  return target.held != Target::Held::nothing ? MPI_SUCCESS : hold_lock(target, false);
+  return target.held != Target::LockMode::nothing ? MPI_SUCCESS : hold_lock(target, false);
 }
 
 int Window::unlock_all() {

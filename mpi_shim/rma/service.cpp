@@ -13,7 +13,7 @@ namespace mpi_shim::rma {
 /// Handles a LockRequest.  False: the rank waits for the lock or holds it already.
 bool Window::on_lock(int rank, bool exclusive) noexcept {
   Target& asker = target(rank);
-  if (asker.asks || asker.granted_to != Target::Held::nothing) return false;
+  if (asker.asks || asker.granted_to != Target::LockMode::nothing) return false;
   asker.asks = true;
   waiting_.push_back({rank, exclusive});
   update_claim_for_others();
@@ -43,7 +43,7 @@ bool Window::grant_waiting() noexcept {
     Target& asker = target(answered.rank);
     asker.asks = false;
     if (taken) {
-      asker.granted_to = answered.exclusive ? Target::Held::exclusive : Target::Held::shared;
+      asker.granted_to = answered.exclusive ? Target::LockMode::exclusive : Target::LockMode::shared;
       ++granted_;
     }
     update_claim_for_others();
@@ -55,8 +55,8 @@ bool Window::grant_waiting() noexcept {
 /// Handles an unlock message.  False: the rank does not hold the lock in this mode.
 bool Window::on_unlock(int rank, bool exclusive) noexcept {
   Target& holder = target(rank);
-  if (holder.granted_to != (exclusive ? Target::Held::exclusive : Target::Held::shared)) return false;
-  holder.granted_to = Target::Held::nothing;
+  if (holder.granted_to != (exclusive ? Target::LockMode::exclusive : Target::LockMode::shared)) return false;
+  holder.granted_to = Target::LockMode::nothing;
   AccessLock& lock = own().control->access;
   if (exclusive) {
     lock.release_exclusive();
@@ -81,7 +81,7 @@ void Window::on_rank_failed(int rank) noexcept {
   Target& gone = target(rank);
   gone.failed.store(true, std::memory_order_release);
   gone.received = nullptr;  // it may have counted a message that it has not sent
-  if (gone.granted_to != Target::Held::nothing) own_claim(own()).fetch_or(kClaimIsLost, std::memory_order_relaxed);
+  if (gone.granted_to != Target::LockMode::nothing) own_claim(own()).fetch_or(kClaimIsLost, std::memory_order_relaxed);
   if (!gone.asks) return;
   gone.asks = false;
   const auto asked =
@@ -153,7 +153,7 @@ void Window::serve(am::Endpoint& from, const wire::AccessHeader& header, const d
 
 /// Whether ranks of this host have counted messages that this process has not executed.
 bool Window::has_counted_messages() noexcept {
-  return std::ranges::any_of(here_, [&](int rank) {
+  return std::ranges::any_of(host_ranks_, [&](int rank) {
     const Target& origin = target(rank);
     return origin.received != nullptr && origin.received->get() != origin.executed;
   });

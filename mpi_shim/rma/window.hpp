@@ -90,7 +90,7 @@ class Window final : public handle::Object {
   //     _NO_MEM; of updates also _OP, _OTHER (the transport's copy has failed).
 
   /// MPI_Put and MPI_Get.
-  int move(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request);
+  int put_or_get(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request);
   /// MPI_Accumulate, MPI_Get_accumulate and MPI_Fetch_and_op; `result`: null if nothing is fetched.
   int update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place, MPI_Request* request);
   int compare_and_swap(const void* origin, const void* compare, void* result, const Place& place);
@@ -115,7 +115,7 @@ class Window final : public handle::Object {
   int flush(int rank);
   int flush_all();
   /// Whether `rank` may be flushed: a passive epoch is open towards it.
-  [[nodiscard]] bool passive(int rank) noexcept { return locks_all_ || target(rank).held != Target::Held::nothing; }
+  [[nodiscard]] bool passive(int rank) noexcept { return locks_all_ || target(rank).held != Target::LockMode::nothing; }
 
   // --- Dynamic windows
 
@@ -153,7 +153,7 @@ class Window final : public handle::Object {
     am::Region registration;
   };
   /// The path of one access.  Accesses to the same target may use different paths.
-  struct Way {
+  struct ChosenPath {
     Target::Path path;
     bool counted = false;                   // path messages: as in target/attention.hpp
     const MemoryHandle* handle = nullptr;   // for the transport's put and get; null if there is none
@@ -175,11 +175,11 @@ class Window final : public handle::Object {
 
   // access.cpp
   int reach(Target& target);
-  int find_way(Target& target, const Buffer& there, std::uint64_t most_by_message, Way& way);
-  int find_attached(Target& target, const Buffer& there, Way& way);
-  bool find_region(Target& target, std::uint64_t first, std::uint64_t size, Way& way);
-  void use_attention(Target& target, const Buffer& there, std::uint64_t most_by_message, Way& way) noexcept;
-  int start_message(MessageAccess& access, const Way& way, MPI_Request* request);
+  int choose_path(Target& target, const Buffer& there, std::uint64_t most_by_message, ChosenPath& chosen);
+  int find_attached(Target& target, const Buffer& there, ChosenPath& chosen);
+  bool find_region(Target& target, std::uint64_t first, std::uint64_t size, ChosenPath& chosen);
+  void use_attention(Target& target, const Buffer& there, std::uint64_t most_by_message, ChosenPath& chosen) noexcept;
+  int start_message(MessageAccess& access, const ChosenPath& chosen, MPI_Request* request);
   int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);
   int locate(const Place& place, Buffer& there) noexcept;
@@ -189,7 +189,8 @@ class Window final : public handle::Object {
   int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
-  int swap(Target& target, const Way& way, const SwapValues& values, void* result, const Buffer& there);
+  int swap_directly(Target& target, const ChosenPath& chosen, const SwapValues& values, void* result,
+                    const Buffer& there);
   int back_off(int tries, int holder) noexcept;
   int lock_updates(Control& control) noexcept;
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
@@ -215,7 +216,7 @@ class Window final : public handle::Object {
   [[nodiscard]] bool has_failed(int rank) noexcept;
   [[nodiscard]] bool is_access_lock_lost(const Target& target) noexcept;
   /// The claim of this process on the target's access lock.
-  [[nodiscard]] Claim& own_claim(const Target& target) const noexcept { return target.claims[place_]; }
+  [[nodiscard]] Claim& own_claim(const Target& target) const noexcept { return target.claims[host_index_]; }
 
   // service.cpp: messages of peers
   [[nodiscard]] bool owns(std::uint64_t address, std::uint64_t size) const noexcept;
@@ -247,8 +248,8 @@ class Window final : public handle::Object {
   HostMemory host_memory_;                    // of all ranks of this host: Controls, Claims, tables, window memory
   std::unique_ptr<Control> private_control_;  // of this process, if no memory is shared
   Claim private_claim_{0};                    // on private_control_->access
-  std::vector<int> here_;                     // ranks that share host_memory_: all of this host, or only this process
-  std::size_t place_ = 0;                     // index of this process in here_
+  std::vector<int> host_ranks_;               // ranks that share host_memory_: all of this host, or only this process
+  std::size_t host_index_ = 0;                // index of this process in host_ranks_
   std::byte* allocated_ = nullptr;            // window memory from the process's pool; the destructor frees it
   std::optional<am::Region> registration_;    // of the window memory, if peers need one
   std::vector<Attached> attached_;            // dynamic windows

@@ -55,7 +55,7 @@ int access(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatyp
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
   wanted.check(call);
   if (rank == MPI_PROC_NULL) return nothing(wanted.request);
-  return finish(call, window->move(direction, buffer, target, wanted.request), what);
+  return finish(call, window->put_or_get(direction, buffer, target, wanted.request), what);
 }
 
 /// Checks the operation of an accumulate: predefined, and defined on the elements of the target's datatype.

@@ -31,7 +31,7 @@ struct Target {
     messages,   ///< the transport's put and get for few blocks, else access messages: the target has to make progress
   };
   /// How the access lock is held; unchecked: an epoch with MPI_MODE_NOCHECK, without the lock.
-  enum class Held : std::uint8_t { nothing, shared, exclusive, unchecked };
+  enum class LockMode : std::uint8_t { nothing, shared, exclusive, unchecked };
 
   p2p::Peer* peer = nullptr;
   std::uint64_t base = 0;       ///< address of the window memory in the target's process
@@ -43,8 +43,9 @@ struct Target {
   std::vector<std::byte> key;   ///< of the target's registration; empty if there is none that is usable here
   const AttachedTable* attached = nullptr;  ///< dynamic windows: the target's table; null if it is not shared
   std::atomic<Path> path{Path::unknown};
-  std::atomic<Held> held{Held::nothing};  ///< the target's lock, by this process: MPI_Win_lock or MPI_Win_lock_all
-  bool started = false;                   ///< in the group of MPI_Win_start
+  /// How this process holds the target's access lock: by MPI_Win_lock or MPI_Win_lock_all.
+  std::atomic<LockMode> held{LockMode::nothing};
+  bool started = false;  ///< in the group of MPI_Win_start
 
   MessageCount* sent = nullptr;            ///< counted messages of this process to it; null: none are sent
   const MessageCount* received = nullptr;  ///< counted messages of it to this process; null: none are expected
@@ -59,7 +60,7 @@ struct Target {
   std::atomic<std::uint32_t> unlocking{0};  ///< unlock messages to it that are not answered yet
   std::atomic<bool> failed{false};          ///< its process has failed
   bool asks = false;                        ///< its LockRequest waits in this process
-  Held granted_to = Held::nothing;          ///< how this process holds its own lock on behalf of that rank
+  LockMode granted_to = LockMode::nothing;  ///< how this process holds its own lock on behalf of that rank
   int error = 0;                            ///< the first error class of an access to it since the last synchronisation
 
   /// Access messages to the target, in the order of the calls; all accesses in it have pieces left to send.

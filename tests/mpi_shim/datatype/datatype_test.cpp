@@ -167,6 +167,16 @@ TEST(Constructors, SizesBeyondSixtyThreeBitsAreRefused) {
   EXPECT_FALSE(big->packed_size(std::int64_t{1} << 30).has_value());
 }
 
+TEST(Constructors, ABlockThatEndsBeyondSixtyThreeBitsHasNoPackedSize) {
+  constexpr std::int64_t kHalf = std::int64_t{1} << 62;
+  const std::int64_t lengths[] = {1};
+  const std::int64_t displacements[] = {kHalf};
+  const auto far = hindexed(lengths, displacements, named(MPI_BYTE)).value();
+  EXPECT_EQ(far->packed_size(1), 1);
+  EXPECT_EQ(far->packed_size(kHalf - 1), kHalf - 1);
+  EXPECT_FALSE(far->packed_size(kHalf).has_value());
+}
+
 TEST(Constructors, DoublingAStructThirtyTimesStaysSmall) {
   const std::int64_t lengths[] = {1, 1};
   Datatype* leaves[] = {&named(MPI_INT), &named(MPI_DOUBLE)};
