@@ -10,7 +10,7 @@ namespace {
 
 Result<Modules> open(const ModuleParameters& parameters, const config::Store& store) {
   OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
-  config.connect_timeout = parameters.connect_timeout;
+  config.settings.connect_timeout = parameters.connect_timeout;
   return only(Module::open(parameters, config));
 }
 

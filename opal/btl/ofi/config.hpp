@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/ofi/config.hpp — the variables of the ofi transport; the only place where these defaults are written.
 #pragma once
-#include <chrono>
 #include <string>
 #include <string_view>
 
+#include "opal/btl/shared/rdm/settings.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/config/config.hpp"
 
@@ -13,33 +13,20 @@ namespace opal::btl::ofi {
 inline constexpr std::string_view kSummary = "Networks with a provider in libfabric (EFA, Slingshot, Omni-Path)";
 inline constexpr std::uint32_t kExclusivity = 200;  ///< above tcp, below verbs
 
-/// Time for the connector of an accepted Hello to confirm it.
-inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
-/// Time for the completion of messages posted before a disconnect.
-inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
-
 struct Config {
   std::string provider;
   std::string domain;
   std::string rma = "auto";
-  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable of ofi: ModuleParameters::connect_timeout
 
   // Not variables: constants, which tests change.
   /// Largest active message, header and payload; less if the provider allows less.  With its frame it fits the buffers
   /// of 16 KiB in which ofi_rxm sends a message without a rendezvous.
   ByteSize max_send = 15_KiB;
-  /// Messages that a peer may have in flight to this process.
-  std::uint32_t window = 64;
-  /// Most send buffers of a module; they are allocated on demand.
-  std::uint32_t send_buffers = 1024;
   /// Bytes of receive buffers of a module.
   ByteSize receive_memory = 1_MiB;
   /// Most bytes of a put or get in one operation of the provider; less if the provider allows less.
   ByteSize max_request = 1_MiB;
-  /// A peer from which nothing arrives for that long gets a ping, whose failure reports its death.
-  std::chrono::milliseconds ping_interval{1'000};
-  /// Whether the module watches the processes of peers on the same host.  Tests of pings switch it off.
-  bool watch_processes = true;
+  rdm::Settings settings;
   /// Registers local buffers of puts and gets also for providers that do not require it (FI_MR_LOCAL).
   bool register_local = false;
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/ofi/module.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "opal/btl/ofi/device/offers.hpp"
-#include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::ofi {
@@ -18,7 +19,7 @@ Attributes attributes_of(const Device& device, const Config& config, bool native
   attributes.transport = "ofi";
   attributes.exclusivity = kExclusivity;
   attributes.max_send =
-      std::min<std::size_t>(config.max_send.bytes, info.ep_attr->max_msg_size - 2 * sizeof(wire::Frame));
+      std::min<std::size_t>(config.max_send.bytes, info.ep_attr->max_msg_size - 2 * sizeof(rdm::wire::Frame));
   attributes.eager = attributes.max_send;
   attributes.own_handles = native;
   attributes.latency_ns = software ? 20'000 : 2'500;
@@ -33,10 +34,6 @@ bool wants_native(const Device& device, const Config& config) {
 
 }  // namespace
 
-std::uint64_t Module::time_after(std::chrono::milliseconds time) noexcept {
-  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
-}
-
 Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config) {
   OPAL_TRY_ASSIGN(Device device, Device::open(config));
   const bool native = wants_native(device, config);
@@ -44,63 +41,49 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
   OPAL_TRY_ASSIGN(FabricEndpoint fabric, device.open_endpoint());
   OPAL_TRY(Device::enable(fabric));
-  OPAL_TRY_ASSIGN(
-      ReceiveBuffers buffers,
-      ReceiveBuffers::create(device, fabric, wire::message_size(attributes.max_send), config.receive_memory.bytes));
+  OPAL_TRY_ASSIGN(ReceiveBuffers buffers,
+                  ReceiveBuffers::create(device, fabric, rdm::wire::message_size(attributes.max_send),
+                                         config.receive_memory.bytes));
   if (fabric.wait_fd >= 0) OPAL_TRY(waiting.watch(fabric.wait_fd));
-  Address address{};
-  OPAL_TRY_ASSIGN(address.name, Device::name_of(fabric, wire::kMostName));
-  address.head.id = parameters.id;
-  address.head.token = fresh_nonce();
-  address.head.host = this_host();
-  address.head.process = static_cast<std::uint32_t>(::getpid());
-  address.head.format = device.info().addr_format;
-  address.head.provider = provider_name(device.provider());
+  OPAL_TRY_ASSIGN(auto name, Device::name_of(fabric, rdm::wire::kMostName));
   log::debug("btl.ofi", "provider {}, domain {}, put and get {}", device.provider(), device.domain_name(),
              native ? "by the provider" : "by messages");
-  std::unique_ptr<Module> module{new Module{parameters, config, attributes, native, std::move(device),
-                                            std::move(fabric), std::move(buffers), std::move(waiting),
-                                            std::move(address)}};
+  Parts parts{
+      .attributes = attributes,
+      .settings = config.settings,
+      .address = make_address(parameters, kMagic, device.provider(), device.info().addr_format, std::move(name)),
+      .waiting = std::move(waiting),
+      .native = native,
+      .inline_size = device.info().tx_attr->inject_size};
+  std::unique_ptr<Module> module{
+      new Module{parameters, config, std::move(parts), std::move(device), std::move(fabric), std::move(buffers)}};
   module->receive_buffers_.post_idle();
   return module;
 }
 
-Module::Module(const ModuleParameters& parameters, const Config& config, const Attributes& attributes, bool native,
-               Device device, FabricEndpoint messages, ReceiveBuffers receive_buffers, Waiting waiting, Address address)
-    : ConnectedTransport(parameters, attributes),
+Module::Module(const ModuleParameters& parameters, const Config& config, Parts parts, Device device,
+               FabricEndpoint messages, ReceiveBuffers receive_buffers)
+    : Transport(parameters, std::move(parts),
+                [this](const Mapping& memory, std::uint32_t count, std::vector<rdm::SendBuffer*>& buffers) {
+                  return buffers_.make(memory, count, buffers);
+                }),
       config_(config),
       device_(std::move(device)),
       book_(device_.addresses()),
-      send_buffers_(device_,
-                    wire::message_size(std::max(attributes.max_send,
-                                                sizeof(wire::Hello) + wire::kMostName + sizeof(wire::AddressHead))),
-                    config.send_buffers),
+      buffers_(device_),
       receive_buffers_(std::move(receive_buffers)),
-      waiting_(std::move(waiting)),
-      address_(std::move(address)),
-      address_bytes_(encode(address_)),
-      key_(connection_key(parameters.secret, address_.head.token)),
-      inline_size_(std::min(kMostInline, device_.info().tx_attr->inject_size)),
-      native_(native),
       messages_(std::move(messages)),
       memory_(device_, messages_, parameters.registrations),
-      pipelined_(*this, emulation(), operations()),
       one_sided_(*this) {}
 
-/// Closes what this process alone uses.  libfabric's descriptors stay open in the child: they are the library's.
-void Module::close_in_child() noexcept {
-  for (const auto& [peer, endpoint] : living()) endpoint->forget_process();
-  for (const auto& endpoint : leaving()) endpoint->forget_process();
-  waiting_.close_in_child();
-}
-
-/// In a forked child: no call of libfabric, which would change what the parent uses.
+/// In a forked child: no call of libfabric, which would change what the parent uses.  libfabric's descriptors stay open
+/// in the child: they are the library's.
 void Module::abandon() noexcept {
   one_sided_.abandon();
   memory_.abandon();
   messages_.abandon();
   receive_buffers_.abandon();
-  send_buffers_.abandon();
+  buffers_.abandon();
   device_.abandon();
 }
 
@@ -110,42 +93,39 @@ Module::~Module() {
     abandon();
     return;
   }
-  wait_for_leaving(kCloseTimeout);
+  wait_for_leaving(rdm::kCloseTimeout);
 }
 
-// ---- Messages ---------------------------------------------------------------------------------------------------
-
-void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
-  if (turns_ != 0) --turns_;
-  ++events_;
-  Delivery delivery{from, tag, data};
-  parameters().handlers.dispatch(delivery);
+std::string Module::describe_network() const {
+  return fmt::format("libfabric's {}, domain {}", device_.provider(), device_.domain_name());
 }
 
-Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
+// ---- Memory, puts and gets ----------------------------------------------------------------------------------------
+
+Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
+  return native() ? memory_.add(base, size, rights) : MessageTransport::register_memory(base, size, rights);
 }
 
-Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (!accepts(to, size)) return {};
-  SendBuffer* const buffer = send_buffers_.take();
-  return buffer == nullptr ? Fragment{} : Fragment{to, {buffer->data + sizeof(wire::Frame), size}, buffer};
+Result<void> Module::deregister_memory(const MemoryHandle& handle) {
+  return native() ? memory_.remove(handle) : MessageTransport::deregister_memory(handle);
 }
 
-Post Module::send(Fragment& fragment, Tag tag) noexcept {
-  auto& to = static_cast<Endpoint&>(fragment.to());
-  const Post post = to.send_buffer(tag, *static_cast<SendBuffer*>(fragment.slot()), fragment.data().size());
-  if (post == Post::failed) {
-    free(fragment);
-  } else if (post == Post::done) {
-    fragment.disown();
+void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
+  if (native()) return memory_.invalidate(handle);
+  MessageTransport::invalidate_memory(handle);
+}
+
+void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  if (native()) return memory_.invalidate_part(handle, gone);
+  MessageTransport::invalidate_memory_part(handle, gone);
+}
+
+Result<void> Module::start(RdmaOperation& operation, const MemoryHandle* local) noexcept {
+  Memory::Local known;
+  if (local != nullptr) {
+    known = memory_.find(*local, operation.local, operation.total, operation.kind == OperationKind::get);
   }
-  return post;
-}
-
-void Module::free(Fragment& fragment) noexcept {
-  send_buffers_.give_back(*static_cast<SendBuffer*>(fragment.slot()));
-  fragment.disown();
+  return one_sided_.start(operation, std::move(known));
 }
 
 }  // namespace opal::btl::ofi

@@ -46,8 +46,10 @@ void OneSidedEndpoint::abandon() noexcept {
   for (Piece& piece : pieces_) (void)piece.pinned.release();
 }
 
-Result<void> OneSidedEndpoint::start(RdmaOperation& operation) noexcept {
+Result<void> OneSidedEndpoint::start(RdmaOperation& operation, Memory::Local local) noexcept {
   OPAL_TRY(open());
+  while (locals_.size() <= operation.slot) locals_.emplace_back();
+  locals_[operation.slot] = std::move(local);
   started_.push_back(&operation);
   unposted_.push_back(&operation);
   advance();
@@ -65,13 +67,13 @@ void OneSidedEndpoint::advance() noexcept {
     if (room == Room::refused) ofi_.transfer_of(operation).refused = true;
     if (room == Room::posted && operation.moved != operation.total) continue;
     unposted_.erase(unposted_.begin());
-    if (room == Room::refused) settle(operation);
+    if (room == Room::refused) finish_if_ended(operation);
   }
 }
 
 Result<void*> OneSidedEndpoint::find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
                                             std::uint64_t size) noexcept {
-  if (const Transfer& transfer = ofi_.transfer_of(operation); transfer.local) return transfer.local.descriptor();
+  if (const Memory::Local& known = locals_[operation.slot]; known) return known.descriptor();
   const bool writing = operation.kind == OperationKind::get;
   if (rcache::Cache* const cache = ofi_.registrations(); cache != nullptr) {
     OPAL_TRY_ASSIGN(piece.lease, cache->get(local, size, static_cast<rcache::Access>(Rights::none)));
@@ -87,7 +89,7 @@ Result<void*> OneSidedEndpoint::find_memory(Piece& piece, const RdmaOperation& o
 
 OneSidedEndpoint::Room OneSidedEndpoint::post(RdmaOperation& operation) noexcept {
   Piece& piece = *free_.back();
-  const Transfer& transfer = ofi_.transfer_of(operation);
+  const rdm::Transfer& transfer = ofi_.transfer_of(operation);
   std::byte* const local = operation.local + operation.moved;
   const std::uint64_t left = operation.total - operation.moved;
   const std::uint64_t limit =
@@ -106,13 +108,13 @@ OneSidedEndpoint::Room OneSidedEndpoint::post(RdmaOperation& operation) noexcept
     descriptor = *found;
   }
   const iovec here{local, size};
-  const fi_rma_iov there{provider_address(transfer.handle, operation.base + operation.moved), size,
+  const fi_rma_iov there{rdm::network_address(transfer.handle, operation.base + operation.moved), size,
                          transfer.handle.key};
   fi_msg_rma message{};
   message.msg_iov = &here;
   message.desc = &descriptor;
   message.iov_count = 1;
-  message.addr = static_cast<Endpoint*>(operation.to)->to();
+  message.addr = static_cast<rdm::Endpoint*>(operation.to)->to();
   message.rma_iov = &there;
   message.rma_iov_count = 1;
   message.context = static_cast<Operation*>(&piece);
@@ -165,7 +167,7 @@ void OneSidedEndpoint::on_done(Operation& done, const Error& why) noexcept {
   auto& piece = static_cast<Piece&>(done);
   if (piece.operation == nullptr) return;
   RdmaOperation& operation = *piece.operation;
-  Transfer& transfer = ofi_.transfer_of(operation);
+  rdm::Transfer& transfer = ofi_.transfer_of(operation);
   --in_flight_;
   --transfer.in_flight;
   if (why.code == Errc{}) {
@@ -176,17 +178,18 @@ void OneSidedEndpoint::on_done(Operation& done, const Error& why) noexcept {
   }
   release(piece);
   free_.push_back(&piece);
-  settle(operation);
+  finish_if_ended(operation);
   advance();
 }
 
 /// Ends the operation here if no piece is in flight and none is left to post.
-void OneSidedEndpoint::settle(RdmaOperation& operation) noexcept {
-  const Transfer& transfer = ofi_.transfer_of(operation);
+void OneSidedEndpoint::finish_if_ended(RdmaOperation& operation) noexcept {
+  const rdm::Transfer& transfer = ofi_.transfer_of(operation);
   if (transfer.in_flight != 0) return;
   const bool whole = transfer.acknowledged == operation.total;
   if (!whole && !transfer.refused) return;
   std::erase(started_, &operation);
+  locals_[operation.slot].reset();
   if (whole) return ofi_.finish(operation, {});
   ofi_.emulate(operation);
 }
@@ -197,11 +200,14 @@ void OneSidedEndpoint::drop(const btl::Endpoint& endpoint) noexcept {
   const bool in_flight = std::any_of(started_.begin(), started_.end(), [&](const RdmaOperation* operation) {
     return is_its(operation) && ofi_.transfer_of(*operation).in_flight != 0;
   });
+  if (in_flight) close();
+  for (const RdmaOperation* const operation : started_) {
+    if (is_its(operation)) locals_[operation->slot].reset();
+  }
   std::erase_if(started_, is_its);
   if (!in_flight) return;
-  close();
   for (RdmaOperation* const operation : started_) {
-    Transfer& transfer = ofi_.transfer_of(*operation);
+    rdm::Transfer& transfer = ofi_.transfer_of(*operation);
     transfer.in_flight = 0;
     transfer.acknowledged = 0;
     operation->moved = 0;

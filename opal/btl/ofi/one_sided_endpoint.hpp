@@ -21,18 +21,6 @@ namespace opal::btl::ofi {
 
 class Module;
 
-/// What the one-sided endpoint adds to an RdmaOperation.  Its completion is that of the repetition by messages.
-struct Transfer : Completion {
-  wire::Handle handle{};  ///< remote
-  Memory::Local local;    ///< of the caller's handle; may be empty
-  Module* module = nullptr;
-  RdmaOperation* operation = nullptr;
-  std::uint64_t acknowledged = 0;  ///< bytes
-  std::uint32_t in_flight = 0;     ///< pieces
-  bool refused = false;            ///< a piece has failed
-  bool repeated = false;           ///< messages do it now
-};
-
 class OneSidedEndpoint {
  public:
   explicit OneSidedEndpoint(Module& module) noexcept : ofi_(module) {}
@@ -40,8 +28,9 @@ class OneSidedEndpoint {
   OneSidedEndpoint& operator=(const OneSidedEndpoint&) = delete;
   ~OneSidedEndpoint() = default;
 
-  /// Takes a put or get, whose Transfer is set.  Errors: those of opening the one-sided endpoint.
-  Result<void> start(RdmaOperation& operation) noexcept;
+  /// Takes a put or get, whose Transfer is set.  `local`: the registration of its local buffer; may be empty.
+  /// Errors: those of opening the one-sided endpoint.
+  Result<void> start(RdmaOperation& operation, Memory::Local local) noexcept;
   /// Takes completions; true: there were some.
   bool poll() noexcept;
   /// Posts what found no room.
@@ -75,12 +64,13 @@ class OneSidedEndpoint {
   [[nodiscard]] Result<void*> find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
                                           std::uint64_t size) noexcept;
   static void release(Piece& piece) noexcept;
-  void settle(RdmaOperation& operation) noexcept;
+  void finish_if_ended(RdmaOperation& operation) noexcept;
 
   Module& ofi_;
   std::deque<Piece> pieces_;
   std::vector<Piece*> free_;
   std::uint32_t in_flight_ = 0;
+  std::deque<Memory::Local> locals_;      // of callers' handles, by the operation's slot
   std::vector<RdmaOperation*> unposted_;  // in order of start(); the first may be posted in part
   std::vector<RdmaOperation*> started_;   // all operations of the one-sided endpoint
   FabricEndpoint fabric_;                 // closed before the memory that it uses

@@ -58,9 +58,9 @@ TEST_F(OfiModule, PingsNoticeAPeerThatHasDied) {
     for (;;) side.module().progress(64);
   }};
   btl::ofi::Config settings = config();
-  settings.watch_processes = false;
-  settings.ping_interval = std::chrono::milliseconds{20};
-  settings.connect_timeout = std::chrono::milliseconds{2'000};
+  settings.settings.watch_processes = false;
+  settings.settings.ping_interval = std::chrono::milliseconds{20};
+  settings.settings.connect_timeout = std::chrono::milliseconds{2'000};
   Side side{opener(settings)};
   btl::Endpoint* const route = side.connect(child.channel().receive());
   ASSERT_EQ(send(*route, pattern(8, 1), {}, side), Post::done);
@@ -72,7 +72,7 @@ TEST_F(OfiModule, PingsNoticeAPeerThatHasDied) {
 
 TEST_F(OfiModule, ASilentPeerLives) {
   btl::ofi::Config settings = config();
-  settings.ping_interval = std::chrono::milliseconds{5};
+  settings.settings.ping_interval = std::chrono::milliseconds{5};
   Side a{opener(settings)};
   Side b{opener(settings)};
   btl::Endpoint* const route = a.connect(b);
@@ -92,7 +92,7 @@ class Outsider {
   explicit Outsider(Side& target)
       : device_(std::move(*btl::ofi::Device::open(config()))), one_sided_(std::move(*device_.open_endpoint())) {
     EXPECT_TRUE(btl::ofi::Device::enable(one_sided_));
-    const auto address = btl::ofi::decode(target.module().address());
+    const auto address = btl::rdm::decode(target.module().address(), btl::ofi::kMagic);
     EXPECT_EQ(fi_av_insert(device_.addresses(), address->name.data(), 1, &to_, 0, nullptr), 1);
   }
   void say(ByteSpan bytes, Side& target) {
@@ -118,7 +118,7 @@ TEST_F(OfiModule, MessagesOfAnOutsiderAreDroppedAndDisturbNoPeer) {
   ASSERT_EQ(send(*route, pattern(8, 1), {}, client, server), Post::done);
   ASSERT_TRUE(pump([&] { return server.received.size() == 1; }, client, server));
   Outsider outsider{server};
-  namespace wire = btl::ofi::wire;
+  namespace wire = btl::rdm::wire;
   std::mt19937 random{5};
   for (std::uint32_t round = 0; round < 200; ++round) {
     std::vector<std::byte> message = pattern(random() % 300, round);

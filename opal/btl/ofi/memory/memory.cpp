@@ -20,34 +20,6 @@ std::uint64_t random_key(std::size_t bytes) noexcept {
 
 }  // namespace
 
-std::uint32_t checksum_of(const wire::Handle& handle) noexcept {
-  wire::Handle plain = handle;
-  plain.checksum = 0;
-  std::uint32_t hash = 0x811c9dc5;  // FNV-1a
-  for (const std::byte byte : bytes_of(plain)) hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x01000193;
-  return hash;
-}
-
-Result<wire::Handle> decode_handle(const MemoryHandle& handle) noexcept {
-  wire::Handle decoded{};
-  if (handle.bytes().size() != sizeof decoded || !read_object(handle.bytes(), decoded)) {
-    return Error{Errc::protocol, 0, "memory handle: not one of ofi", handle.bytes().size()};
-  }
-  if (decoded.checksum != checksum_of(decoded)) {
-    return Error{Errc::protocol, 0, "memory handle: garbled", decoded.checksum};
-  }
-  return decoded;
-}
-
-MemoryHandle encode_handle(wire::Handle handle) noexcept {
-  handle.checksum = checksum_of(handle);
-  return *MemoryHandle::from_bytes(bytes_of(handle));
-}
-
-MemoryHandle software_part(const wire::Handle& handle) noexcept {
-  return *MemoryHandle::from_bytes(bytes_of(handle.software));
-}
-
 Result<MemoryRegion> Memory::pin_as(void* base, std::uint64_t size, std::uint64_t access) const noexcept {
   long result = 0;
   for (int i = 0; i < kTries; ++i) {
@@ -78,9 +50,9 @@ Result<MemoryRegion> Memory::pin(void* base, std::uint64_t size, std::uint64_t a
 
 Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
-  wire::Handle handle{};
+  rdm::wire::Handle handle{};
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
-  if (size == 0) return encode_handle(handle);
+  if (size == 0) return rdm::encode_handle(handle);
   std::uint64_t access = 0;
   if (includes(rights, Rights::remote_read)) access |= FI_REMOTE_READ;
   if (includes(rights, Rights::remote_write)) access |= FI_REMOTE_WRITE;
@@ -89,33 +61,33 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   if (!region) {
     log::once(log::Level::info, "btl.ofi register", "btl.ofi", "memory is reached by messages: {}",
               to_string(region.error()));
-    return encode_handle(handle);
+    return rdm::encode_handle(handle);
   }
   handle.key = fi_mr_key(region->get());
-  if (handle.key == FI_KEY_NOTAVAIL) return encode_handle(handle);  // the region ends here
-  handle.flags = wire::kHasKey | (device_.needs(FI_MR_VIRT_ADDR) ? wire::kVirtualAddress : 0);
+  if (handle.key == FI_KEY_NOTAVAIL) return rdm::encode_handle(handle);  // the region ends here
+  handle.flags = rdm::wire::kHasKey | (device_.needs(FI_MR_VIRT_ADDR) ? rdm::wire::kVirtualAddress : 0);
   if (entries_.size() <= handle.software.slot) entries_.resize(handle.software.slot + std::size_t{1});
   entries_[handle.software.slot] = {
       handle.software.generation, handle.software.base, size, std::move(*region), 0, writable, false};
-  return encode_handle(handle);
+  return rdm::encode_handle(handle);
 }
 
 Result<void> Memory::remove(const MemoryHandle& handle) {
-  OPAL_TRY_ASSIGN(const wire::Handle decoded, decode_handle(handle));
-  OPAL_TRY(table_.remove(software_part(decoded)));
+  OPAL_TRY_ASSIGN(const rdm::wire::Handle decoded, rdm::decode_handle(handle));
+  OPAL_TRY(table_.remove(rdm::software_part(decoded)));
   if (decoded.software.slot < entries_.size()) entries_[decoded.software.slot] = {};
   return {};
 }
 
 void Memory::invalidate(const MemoryHandle& handle) noexcept {
-  const auto decoded = decode_handle(handle);
+  const auto decoded = rdm::decode_handle(handle);
   if (!decoded) return;
-  table_.invalidate(software_part(*decoded));
-  if ((decoded->flags & wire::kHasKey) != 0) stale_.add(decoded->software.slot);
+  table_.invalidate(rdm::software_part(*decoded));
+  if ((decoded->flags & rdm::wire::kHasKey) != 0) stale_.add(decoded->software.slot);
 }
 
 void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  if (const auto decoded = decode_handle(handle)) table_.invalidate_part(software_part(*decoded), gone);
+  if (const auto decoded = rdm::decode_handle(handle)) table_.invalidate_part(rdm::software_part(*decoded), gone);
 }
 
 void Memory::revoke(std::uint32_t slot) noexcept {
@@ -139,7 +111,7 @@ void Memory::give_back(const Local& local) noexcept {
 }
 
 Memory::Local Memory::find(const MemoryHandle& handle, const void* address, std::uint64_t size, bool writing) noexcept {
-  const auto decoded = decode_handle(handle);
+  const auto decoded = rdm::decode_handle(handle);
   if (!decoded || decoded->software.slot >= entries_.size()) return {};
   Entry& entry = entries_[decoded->software.slot];
   if (entry.region == nullptr || entry.stale || entry.generation != decoded->software.generation) return {};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/ofi/memory/memory.hpp — memory that is registered with the provider and in the Context's registration table.
-// A handle carries both: the provider's key, and the table's handle for accesses by messages (emulation), which serve
-// what the provider cannot do or has refused.
+// A handle carries both keys (rdm/handle.hpp).
 // Keys are random numbers of as many bits as the provider allows, unless the provider makes them (FI_MR_PROV_KEY).
 // Unmapped memory is deregistered in the module's next progress(), or when the last local operation on it ends; until
 // then a peer with the old handle accesses the old pages.
@@ -12,24 +11,12 @@
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/ofi/device/device.hpp"
-#include "opal/btl/ofi/wire.hpp"
+#include "opal/btl/shared/rdm/handle.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/sync/backlog.hpp"
 
 namespace opal::btl::ofi {
-
-/// The checksum of a handle, over all its other members.
-std::uint32_t checksum_of(const wire::Handle& handle) noexcept;
-/// The fields of a handle.  Errors: protocol (not a handle of this transport, or garbled).
-OPAL_EXPORT Result<wire::Handle> decode_handle(const MemoryHandle& handle) noexcept;
-OPAL_EXPORT MemoryHandle encode_handle(wire::Handle handle) noexcept;
-/// The handle of the Context's registration table within `handle`.
-OPAL_EXPORT MemoryHandle software_part(const wire::Handle& handle) noexcept;
-/// The address that the provider takes for `address` of the registration.
-inline std::uint64_t provider_address(const wire::Handle& handle, std::uint64_t address) noexcept {
-  return (handle.flags & wire::kVirtualAddress) != 0 ? address : address - handle.software.base;
-}
 
 class Memory {
  public:

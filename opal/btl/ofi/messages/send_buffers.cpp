@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/ofi/messages/send_buffers.hpp"
 
-#include <algorithm>
-
-#include "opal/core/log.hpp"
-
 namespace opal::btl::ofi {
-
-namespace {
-constexpr std::uint32_t kFirst = 32;  // buffers
-}
 
 Result<MemoryRegion> register_buffers(const Device& device, const Mapping& memory) noexcept {
   if (!device.needs(FI_MR_LOCAL)) return MemoryRegion{};
@@ -21,24 +13,12 @@ Result<MemoryRegion> register_buffers(const Device& device, const Mapping& memor
   return MemoryRegion{region};
 }
 
-void SendBuffers::grow() noexcept {
-  const auto have = static_cast<std::uint32_t>(buffers_.size());
-  if (have >= most_) return;
-  const std::uint32_t more = std::min(std::max(have, kFirst), most_ - have);
-  auto memory = Mapping::anonymous(more * size_, false);
-  if (!memory) return;
-  auto region = register_buffers(device_, *memory);
-  if (!region) {
-    log::info("btl.ofi", "no more than {} buffers for sending: {}", have, to_string(region.error()));
-    most_ = have;
-    return;
-  }
-  void* const descriptor = *region == nullptr ? nullptr : fi_mr_desc(region->get());
-  free_.reserve(have + more);
-  for (std::uint32_t i = 0; i < more; ++i) {
-    free_.push_back(&buffers_.emplace_back(memory->data() + i * size_, descriptor));
-  }
-  slabs_.push_back({std::move(*memory), std::move(*region)});
+Result<void> SendBuffers::make(const Mapping& memory, std::uint32_t count, std::vector<rdm::SendBuffer*>& buffers) {
+  OPAL_TRY_ASSIGN(MemoryRegion region, register_buffers(device_, memory));
+  void* const descriptor = region == nullptr ? nullptr : fi_mr_desc(region.get());
+  for (std::uint32_t i = 0; i < count; ++i) buffers.push_back(&buffers_.emplace_back(descriptor));
+  if (region != nullptr) regions_.push_back(std::move(region));
+  return {};
 }
 
 }  // namespace opal::btl::ofi

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "opal/btl/ofi/memory/memory.hpp"
+#include "opal/btl/shared/rdm/handle.hpp"
 
-namespace opal::btl::ofi {
+namespace opal::btl::rdm {
 namespace {
 
 wire::Handle a_handle() {
@@ -16,7 +16,7 @@ wire::Handle a_handle() {
   return handle;
 }
 
-TEST(OfiHandle, ComesBackAsItWas) {
+TEST(RdmHandle, ComesBackAsItWas) {
   const auto decoded = decode_handle(encode_handle(a_handle()));
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->key, a_handle().key);
@@ -26,7 +26,7 @@ TEST(OfiHandle, ComesBackAsItWas) {
   EXPECT_EQ(software->generation, 17U);
 }
 
-TEST(OfiHandle, EveryFlippedBitIsRefused) {
+TEST(RdmHandle, EveryFlippedBitIsRefused) {
   const MemoryHandle good = encode_handle(a_handle());
   for (std::size_t bit = 0; bit < good.bytes().size() * 8; ++bit) {
     std::vector<std::byte> bytes{good.bytes().begin(), good.bytes().end()};
@@ -35,12 +35,12 @@ TEST(OfiHandle, EveryFlippedBitIsRefused) {
   }
 }
 
-TEST(OfiHandle, AProviderTakesAddressesOrOffsets) {
+TEST(RdmHandle, ANetworkTakesAddressesOrOffsets) {
   wire::Handle handle = a_handle();
-  EXPECT_EQ(provider_address(handle, 0x10010), 0x10U) << "an offset in the registration";
+  EXPECT_EQ(network_address(handle, 0x10010), 0x10U) << "an offset in the registration";
   handle.flags |= wire::kVirtualAddress;
-  EXPECT_EQ(provider_address(handle, 0x10010), 0x10010U);
+  EXPECT_EQ(network_address(handle, 0x10010), 0x10010U);
 }
 
 }  // namespace
-}  // namespace opal::btl::ofi
+}  // namespace opal::btl::rdm

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/ofi/connections/handshake.hpp — the proofs by which both sides show that they know the job's secret.
+// opal/btl/shared/rdm/handshake.hpp — the proofs by which both sides show that they know the job's secret.
 // The proof in a Hello limits the cost of an unauthenticated one to a check of its bytes.  A Hello may be a replay, so
 // the acceptor delivers no message before the Confirm, which covers its nonce.  Pure functions.
 #pragma once
-#include "opal/btl/ofi/wire.hpp"
+#include "opal/btl/shared/rdm/wire.hpp"
 #include "opal/core/export.hpp"
 
-namespace opal::btl::ofi {
+namespace opal::btl::rdm {
 
 /// The key of all Hellos to the acceptor whose address has `token`.
 OPAL_EXPORT Secret connection_key(const Secret& job, const Nonce& token) noexcept;
@@ -24,4 +24,4 @@ OPAL_EXPORT bool is_genuine(const Secret& key, const wire::Hello& hello, const w
 /// The proof in the connector's Confirm of `welcome`.
 OPAL_EXPORT Proof confirmation(const Secret& session, const wire::Welcome& welcome) noexcept;
 
-}  // namespace opal::btl::ofi
+}  // namespace opal::btl::rdm

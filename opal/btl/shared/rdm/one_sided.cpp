@@ -1,44 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Put and get over the one-sided endpoint if the provider does them, else by messages (rdma_emulation.hpp), as all
-// atomics are.
-#include "opal/btl/ofi/module.hpp"
+// Put and get by the network if it has them, else by messages (rdma_emulation.hpp), as all atomics are.
+#include "opal/btl/shared/rdm/handle.hpp"
+#include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/core/log.hpp"
 
-namespace opal::btl::ofi {
+namespace opal::btl::rdm {
 
-// ---- Memory -----------------------------------------------------------------------------------------------------
-
-Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
-  return native_ ? memory_.add(base, size, rights) : MessageTransport::register_memory(base, size, rights);
-}
-
-Result<void> Module::deregister_memory(const MemoryHandle& handle) {
-  return native_ ? memory_.remove(handle) : MessageTransport::deregister_memory(handle);
-}
-
-void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
-  if (native_) return memory_.invalidate(handle);
-  MessageTransport::invalidate_memory(handle);
-}
-
-void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  if (native_) return memory_.invalidate_part(handle, gone);
-  MessageTransport::invalidate_memory_part(handle, gone);
-}
-
-// ---- Operations -------------------------------------------------------------------------------------------------
-
-void Module::finish(RdmaOperation& operation, const Error& why) noexcept {
+void Transport::finish(RdmaOperation& operation, const Error& why) noexcept {
   ++events_;
-  transfer_of(operation).local.reset();
   operations().finish(operation, why);
 }
 
-Post Module::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
-                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                      Completion& completion) noexcept {
+Post Transport::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                         std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                         Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
   if (!native_) {
     return MessageTransport::transfer(kind, to, here, nullptr, remote_address, remote, size, completion);
@@ -68,29 +45,28 @@ Post Module::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here, co
   Transfer& transfer = transfer_of(*operation);
   transfer = {};
   transfer.handle = *handle;
-  transfer.module = this;
+  transfer.transport = this;
   transfer.operation = operation;
-  if (local != nullptr) transfer.local = memory_.find(*local, here, size, kind == OperationKind::get);
-  if (const auto started = one_sided_.start(*operation); !started) {
-    log::once(log::Level::warn, "btl.ofi one-sided", "btl.ofi", "puts and gets go by messages: {}",
+  if (const auto started = start(*operation, local); !started) {
+    log::once(log::Level::warn, log_name(), log_name(), "puts and gets go by messages: {}",
               opal::to_string(started.error()));
     emulate(*operation);
   }
   return Post::queued;
 }
 
-void Module::emulate(RdmaOperation& operation) noexcept {
+void Transport::emulate(RdmaOperation& operation) noexcept {
   if (!emulate_now(operation)) refused_.push_back(&operation);
 }
 
 /// False: messages have no room.
-bool Module::emulate_now(RdmaOperation& operation) noexcept {
+bool Transport::emulate_now(RdmaOperation& operation) noexcept {
   Transfer& transfer = transfer_of(operation);
   if (operation.to->dead()) return true;  // end_operations() finishes it
   transfer.fn = [](Completion& self) noexcept {
     auto& done = static_cast<Transfer&>(self);
     if (done.ok()) static_cast<Endpoint*>(done.operation->to)->on_refused();
-    done.module->finish(*done.operation, done.error);
+    done.transport->finish(*done.operation, done.error);
   };
   const MemoryHandle software = software_part(transfer.handle);
   const Post post = emulation().transfer(operation.kind, *operation.to, operation.local, operation.base, software,
@@ -100,7 +76,7 @@ bool Module::emulate_now(RdmaOperation& operation) noexcept {
   return true;
 }
 
-Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+Post Transport::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
   if (!native_ || pipelined_.takes(*request.remote)) return emulation().atomic(to, request, completion);
   if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
@@ -112,14 +88,14 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
   return emulation().atomic(to, plain, completion);
 }
 
-Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
+Post Transport::flush(btl::Endpoint* to, Completion& completion) noexcept {
   if (to != nullptr && to->dead()) return refuse(completion, to->error());
   return MessageTransport::flush(to, completion);
 }
 
-void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
+void Transport::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   if (native_) {
-    one_sided_.drop(endpoint);
+    drop(endpoint);
     std::erase_if(refused_, [&](const RdmaOperation* operation) { return operation->to == &endpoint; });
     pipelined_.endpoint_gone(endpoint, why);
   }
@@ -127,4 +103,4 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   if (native_) operations().for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 
-}  // namespace opal::btl::ofi
+}  // namespace opal::btl::rdm

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/ofi/endpoint.hpp — one peer: the handshake, messages and their credits.
+// opal/btl/shared/rdm/endpoint.hpp — one peer: the handshake, messages and their credits.
 // States of the connector: dialing -> connected -> ended.  States of the acceptor: half_open (no Confirm yet) ->
 // connected -> ended.  Posts return `again` before connected.
-// After a failure (broken()) the module first delivers all messages that have arrived, then ends the endpoint.
+// After a failure (broken()) the transport first delivers all messages that have arrived, then ends the endpoint.
 // After disconnect() the endpoint remains (leaving_) until its messages and the goodbye have left.
-// Owned by the module.  Threads: as the module.
+// Owned by the transport.  Threads: as the transport.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "opal/btl/endpoint.hpp"
-#include "opal/btl/ofi/connections/address.hpp"
-#include "opal/btl/ofi/connections/handshake.hpp"
-#include "opal/btl/ofi/messages/send_buffers.hpp"
 #include "opal/btl/post.hpp"
+#include "opal/btl/shared/rdm/address.hpp"
+#include "opal/btl/shared/rdm/handshake.hpp"
+#include "opal/btl/shared/rdm/send_buffers.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/system/fd.hpp"
 
-namespace opal::btl::ofi {
+namespace opal::btl::rdm {
 
-class Module;
+class Transport;
 
 class OPAL_EXPORT Endpoint final : public btl::Endpoint {
  public:
   enum class State : std::uint8_t { dialing, half_open, connected, ended };
 
-  /// `to`: the peer's address in the address vector, which the endpoint releases when it ends.  `slot`: its index at
-  /// the module.
-  Endpoint(Module& module, const PeerId& peer, Address address, fi_addr_t to, std::uint32_t slot);
+  /// `to`: the peer's number in the network, which the endpoint releases when it ends.  `slot`: its index at the
+  /// transport.
+  Endpoint(Transport& transport, const PeerId& peer, Address address, std::uint64_t to, std::uint32_t slot);
   ~Endpoint() override;
 
   /// Sends a Hello, and repeats it until the peer answers.
@@ -43,8 +43,10 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   void repeat_welcome() noexcept { to_welcome_ = true; }
 
   [[nodiscard]] State state() const noexcept { return state_; }
+  [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   [[nodiscard]] std::uint32_t key() const noexcept { return key_; }
-  [[nodiscard]] fi_addr_t to() const noexcept { return to_; }
+  [[nodiscard]] std::uint64_t to() const noexcept { return to_; }
+  [[nodiscard]] const Address& address() const noexcept { return address_; }
   [[nodiscard]] int process() const noexcept { return process_.get(); }
   void forget_process() noexcept { process_.reset(); }
   [[nodiscard]] std::string describe() const override;
@@ -58,24 +60,26 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   /// A send of this endpoint has completed; `why`: its error, with code 0 for success.
   void on_sent(const Error& why) noexcept;
 
-  /// Records the first failure and sets broken(); the module ends the endpoint after it has delivered what arrived.
+  /// Records the first failure and sets broken(); the transport ends the endpoint after it has delivered what arrived.
   void break_off(const Error& why) noexcept;
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   /// Ends the endpoint for good: marks it dead and releases its slot and address.
   void end(const Error& why) noexcept;
   void end_with_reason() noexcept { end(reason_); }
+  /// The peer sent what the protocol does not allow: tells it, and ends the endpoint.
+  void break_protocol(const char* what, std::uint64_t detail) noexcept;
 
-  /// Sends a goodbye.  True: the module keeps the endpoint until left().
+  /// Sends a goodbye.  True: the transport keeps the endpoint until left().
   bool leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return state_ == State::ended; }
 
-  /// Sends what found no room; see Module::on_stalled().
+  /// Sends what found no room; see Transport::on_stalled().
   void resume() noexcept;
   /// When on_time() is to be called, in ns of now_ns(); 0: never.
   [[nodiscard]] std::uint64_t wake_ns() const noexcept;
   void on_time(std::uint64_t now) noexcept;
 
-  /// The provider refused a put or get that the messages then did.  After many of them, one_sided() is false.
+  /// The network refused a put or get that the messages then did.  After many of them, one_sided() is false.
   void on_refused() noexcept;
 
   /// True if the layer above has the endpoint: from on_accepted() or connect().
@@ -83,7 +87,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
 
  private:
   [[nodiscard]] Post refuse_if_unsendable(std::size_t size) noexcept;
-  [[nodiscard]] Post take_result(long result) noexcept;
   [[nodiscard]] wire::Frame frame_of(wire::Kind kind, std::size_t size) const noexcept;
   [[nodiscard]] Post post(SendBuffer& buffer, const wire::Frame& frame) noexcept;
   bool send_control(wire::Kind kind, ByteSpan first = {}, ByteSpan second = {}) noexcept;
@@ -92,11 +95,10 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   void on_confirm(ByteSpan payload) noexcept;
   void return_credits() noexcept;
   void ping(std::uint64_t now) noexcept;
-  void break_protocol(const char* what, std::uint64_t detail) noexcept;
 
-  Module& ofi_;
+  Transport& transport_;
   const Address address_;
-  const fi_addr_t to_;
+  const std::uint64_t to_;
   const std::uint32_t slot_;
   const std::uint32_t key_;  // in each frame of the peer
   State state_ = State::dialing;
@@ -129,4 +131,4 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   Fd process_;                    // pidfd of a peer on this host
 };
 
-}  // namespace opal::btl::ofi
+}  // namespace opal::btl::rdm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module's list of peers, and the handshake of an endpoint.  Runs inside connect() and progress().
+// The transport's list of peers, and the handshake of an endpoint.  Runs inside connect() and progress().
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -7,14 +7,14 @@
 #include <cerrno>
 #include <chrono>
 
-#include "opal/btl/ofi/module.hpp"
+#include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
-namespace opal::btl::ofi {
+namespace opal::btl::rdm {
 namespace {
 
-constexpr std::chrono::milliseconds kRepeat{500};  // until the next Hello; the provider may have lost the first one
+constexpr std::chrono::milliseconds kRepeat{500};  // until the next Hello; the network may have lost the first one
 constexpr std::size_t kMostWaiting = 1024;         // Hellos that wait for the end of an older endpoint
 
 /// A descriptor that becomes readable when the process ends; empty with errno if there is none.
@@ -24,11 +24,11 @@ Fd watch_process(std::uint32_t process) noexcept {
 
 }  // namespace
 
-// ---- A module's peers -------------------------------------------------------------------------------------------
+// ---- A transport's peers -------------------------------------------------------------------------------------------
 
-Result<std::unique_ptr<Endpoint>> Module::make_endpoint(const PeerId& peer, const Address& address) {
-  OPAL_TRY(check_provider(address.head, address_.head));
-  OPAL_TRY_ASSIGN(const fi_addr_t to, book_.use(address.name));
+Result<std::unique_ptr<Endpoint>> Transport::make_endpoint(const PeerId& peer, const Address& address) {
+  OPAL_TRY(check_network(address.head, address_.head));
+  OPAL_TRY_ASSIGN(const std::uint64_t to, reach(address));
   std::uint32_t slot = 0;
   if (free_slots_.empty()) {
     slot = static_cast<std::uint32_t>(slots_.size());
@@ -42,20 +42,19 @@ Result<std::unique_ptr<Endpoint>> Module::make_endpoint(const PeerId& peer, cons
   return made;
 }
 
-void Module::release(std::uint32_t slot, const std::vector<std::byte>& name, Fd& process,
-                     std::uint32_t pending) noexcept {
+void Transport::release(std::uint32_t slot, const Address& address, Fd& process, std::uint32_t pending) noexcept {
   slots_[slot] = nullptr;
   free_slots_.push_back(slot);
-  book_.release(name);
+  forget(address);
   send_buffers_.replace(pending);
   if (process) waiting_.unwatch(process.get());
   process.reset();
 }
 
-Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan bytes) {
-  OPAL_TRY_ASSIGN(const Address address, decode(bytes));
-  if (address.head.id != peer) return Error{Errc::protocol, 0, "ofi address: it is another peer's"};
-  if (peer == parameters().id) return Error{Errc::unreachable, 0, "ofi: does not connect a process to itself"};
+Result<btl::Endpoint*> Transport::connect(const PeerId& peer, ByteSpan bytes) {
+  OPAL_TRY_ASSIGN(const Address address, decode(bytes, address_.head.magic));
+  if (address.head.id != peer) return Error{Errc::protocol, 0, "address: it is another peer's"};
+  if (peer == parameters().id) return Error{Errc::unreachable, 0, "does not connect a module to itself"};
   if (Endpoint* known = find(peer); known != nullptr) {
     known->visible = true;
     return known;
@@ -67,22 +66,22 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan bytes) {
   return &endpoint;
 }
 
-void Module::on_ended(Endpoint& endpoint) noexcept {
+void Transport::on_ended(Endpoint& endpoint) noexcept {
   if (!endpoint.visible) return discard(endpoint);
   btl::ConnectedTransport<Endpoint>::end(endpoint);
 }
 
-void Module::on_vacant(const PeerId& peer) noexcept {
+void Transport::on_vacant(const PeerId& peer) noexcept {
   auto waiting = waiting_hellos_.extract(peer);
   if (!waiting.empty()) on_hello(waiting.mapped());
 }
 
-void Module::drop_stray(const char* what) noexcept {
-  if (strays_++ == 0) log::warn("btl.ofi", "dropped {}; later ones are dropped without a message", what);
-  log::debug("btl.ofi", "dropped {}", what);
+void Transport::drop_stray(const char* what) noexcept {
+  if (strays_++ == 0) log::warn(log_name(), "dropped {}; later ones are dropped without a message", what);
+  log::debug(log_name(), "dropped {}", what);
 }
 
-void Module::on_hello(ByteSpan payload) noexcept {
+void Transport::on_hello(ByteSpan payload) noexcept {
   wire::Hello hello{};
   if (!read_object(payload, hello)) return drop_stray("a Hello that is too short");
   const ByteSpan blob = payload.subspan(sizeof hello);
@@ -90,7 +89,7 @@ void Module::on_hello(ByteSpan payload) noexcept {
   if (!is_genuine(key_, parameters().id, blob, hello) || hello.from == parameters().id) {
     return drop_stray("a Hello that does not prove that it belongs to this job");
   }
-  const auto address = decode(blob);
+  const auto address = decode(blob, address_.head.magic);
   if (!address || address->head.id != hello.from) return drop_stray("a Hello with a bad address");
   if (hello.max_send != attributes().max_send || hello.window == 0) {
     return drop_stray("a Hello of a peer with another size of messages");
@@ -106,7 +105,7 @@ void Module::on_hello(ByteSpan payload) noexcept {
     return known->accept(hello);
   }
   if (known != nullptr && known->state() == Endpoint::State::half_open && !known->visible) {
-    known->end({Errc::peer_gone, 0, "ofi: its connector has given up"});
+    known->end({Errc::peer_gone, 0, "its connector has given up"});
   }
   if (!vacant(hello.from)) {
     if (waiting_hellos_.size() < kMostWaiting) waiting_hellos_[hello.from] = {payload.begin(), payload.end()};
@@ -114,14 +113,14 @@ void Module::on_hello(ByteSpan payload) noexcept {
   }
   auto created = make_endpoint(hello.from, *address);
   if (!created) {
-    log::warn("btl.ofi", "peer {} is not accepted: {}", opal::to_string(hello.from), opal::to_string(created.error()));
+    log::warn(log_name(), "peer {} is not accepted: {}", opal::to_string(hello.from), opal::to_string(created.error()));
     return;
   }
   ++events_;
   add(std::move(*created)).accept(hello);
 }
 
-void Module::on_confirmed(Endpoint& endpoint) noexcept {
+void Transport::on_confirmed(Endpoint& endpoint) noexcept {
   ++events_;
   if (endpoint.visible) return;
   endpoint.visible = true;
@@ -130,22 +129,22 @@ void Module::on_confirmed(Endpoint& endpoint) noexcept {
 
 // ---- The handshake of an endpoint -------------------------------------------------------------------------------
 
-Endpoint::Endpoint(Module& module, const PeerId& peer, Address address, fi_addr_t to, std::uint32_t slot)
-    : btl::Endpoint(module, peer),
-      ofi_(module),
+Endpoint::Endpoint(Transport& transport, const PeerId& peer, Address address, std::uint64_t to, std::uint32_t slot)
+    : btl::Endpoint(transport, peer),
+      transport_(transport),
       address_(std::move(address)),
       to_(to),
       slot_(slot),
       key_(static_cast<std::uint32_t>(PeerId::random().low)),
-      connector_key_(connection_key(module.parameters().secret, address_.head.token)) {
-  const wire::AddressHead& own = module.own_address().head;
+      connector_key_(connection_key(transport.parameters().secret, address_.head.token)) {
+  const wire::AddressHead& own = transport.own_address().head;
   const bool same_host = address_.head.host == own.host && address_.head.process != own.process;
-  if (!same_host || !module.config().watch_processes) return;
+  if (!same_host || !transport.settings().watch_processes) return;
   process_ = watch_process(address_.head.process);
   if (process_) {
-    if (!module.waiting().watch(process_.get())) process_.reset();
+    if (!transport.waiting().watch(process_.get())) process_.reset();
   } else if (errno == ESRCH) {
-    break_off({Errc::peer_gone, ESRCH, "ofi: the peer's process has ended"});
+    break_off({Errc::peer_gone, ESRCH, "the peer's process has ended"});
   }
 }
 
@@ -153,24 +152,24 @@ Endpoint::~Endpoint() = default;
 
 void Endpoint::dial() noexcept {
   nonce_ = fresh_nonce();
-  const ByteSpan blob = ofi_.address();
+  const ByteSpan blob = transport_.address();
   hello_ = {wire::kWireVersion,
-            static_cast<std::uint16_t>(ofi_.config().window),
-            static_cast<std::uint32_t>(ofi_.attributes().max_send),
+            static_cast<std::uint16_t>(transport_.settings().window),
+            static_cast<std::uint32_t>(transport_.attributes().max_send),
             slot_,
             key_,
             blob.size(),
-            ofi_.parameters().id,
+            transport_.parameters().id,
             nonce_,
             {}};
   sign(connector_key_, peer(), blob, hello_);
-  give_up_ns_ = ofi_.time_after(ofi_.config().connect_timeout);
+  give_up_ns_ = transport_.time_after(transport_.settings().connect_timeout);
   send_hello();
 }
 
 void Endpoint::send_hello() noexcept {
-  again_ns_ = ofi_.time_after(kRepeat);
-  to_hello_ = !send_control(wire::Kind::hello, bytes_of(hello_), ofi_.address());
+  again_ns_ = transport_.time_after(kRepeat);
+  to_hello_ = !send_control(wire::Kind::hello, bytes_of(hello_), transport_.address());
 }
 
 void Endpoint::accept(const wire::Hello& hello) noexcept {
@@ -179,11 +178,11 @@ void Endpoint::accept(const wire::Hello& hello) noexcept {
   peer_key_ = hello.key;
   nonce_ = hello.nonce;
   most_credits_ = hello.window;
-  welcome_ = {slot_, key_, ofi_.config().window, fresh_nonce(), {}};
-  sign(ofi_.key(), hello, welcome_);
-  session_ = session_key(ofi_.key(), hello.nonce, welcome_.nonce);
+  welcome_ = {slot_, key_, transport_.settings().window, fresh_nonce(), {}};
+  sign(transport_.key(), hello, welcome_);
+  session_ = session_key(transport_.key(), hello.nonce, welcome_.nonce);
   state_ = State::half_open;
-  give_up_ns_ = ofi_.time_after(kHandshakeTimeout);
+  give_up_ns_ = transport_.time_after(kHandshakeTimeout);
   to_welcome_ = true;
   resume();
 }
@@ -192,7 +191,7 @@ void Endpoint::on_welcome(ByteSpan payload) noexcept {
   wire::Welcome welcome{};
   if (state_ != State::dialing) return;  // repeated
   if (!read_object(payload, welcome) || !is_genuine(connector_key_, hello_, welcome) || welcome.window == 0) {
-    return ofi_.drop_stray("a Welcome that does not prove that it belongs to this job");
+    return transport_.drop_stray("a Welcome that does not prove that it belongs to this job");
   }
   to_hello_ = false;
   welcome_ = welcome;
@@ -201,24 +200,24 @@ void Endpoint::on_welcome(ByteSpan payload) noexcept {
   most_credits_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(welcome.window, UINT8_MAX));
   session_ = session_key(connector_key_, nonce_, welcome.nonce);
   state_ = State::connected;
-  again_ns_ = ofi_.time_after(ofi_.config().ping_interval);
+  again_ns_ = transport_.time_after(transport_.settings().ping_interval);
   to_confirm_ = true;
   resume();
-  ofi_.on_confirmed(*this);
+  transport_.on_confirmed(*this);
 }
 
 void Endpoint::on_confirm(ByteSpan payload) noexcept {
   wire::Confirm confirm{};
   if (state_ != State::half_open) return;
   if (!read_object(payload, confirm) || !same(confirm.proof, confirmation(session_, welcome_))) {
-    return ofi_.drop_stray("a Confirm that does not prove that it belongs to this job");
+    return transport_.drop_stray("a Confirm that does not prove that it belongs to this job");
   }
   to_welcome_ = false;
   most_credits_ = std::min<std::uint32_t>(most_credits_, UINT8_MAX);
   credits_ = most_credits_;
   state_ = State::connected;
-  again_ns_ = ofi_.time_after(ofi_.config().ping_interval);
-  ofi_.on_confirmed(*this);
+  again_ns_ = transport_.time_after(transport_.settings().ping_interval);
+  transport_.on_confirmed(*this);
 }
 
-}  // namespace opal::btl::ofi
+}  // namespace opal::btl::rdm

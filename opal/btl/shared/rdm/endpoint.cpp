@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of an endpoint, their credits, and its end.  The handshake is in peers.cpp.
-#include "opal/btl/ofi/endpoint.hpp"
+#include "opal/btl/shared/rdm/endpoint.hpp"
 
 #include <fmt/format.h>
-#include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
-#include "opal/btl/ofi/module.hpp"
+#include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/core/log.hpp"
 
-namespace opal::btl::ofi {
+namespace opal::btl::rdm {
 namespace {
 
 constexpr std::uint32_t kMostRefusals = 16;
@@ -31,15 +30,15 @@ void compose(std::byte* to, const wire::Frame& frame, ByteSpan first, ByteSpan s
 
 std::string Endpoint::describe() const {
   const char* const state = dead() ? "ended" : state_ == State::connected ? "connected" : "connecting";
-  return fmt::format("libfabric's {}, domain {}: {}; put and get {}", ofi_.device().provider(),
-                     ofi_.device().domain_name(), state, one_sided() ? "by the provider" : "by messages");
+  return fmt::format("{}: {}; put and get {}", transport_.describe_network(), state,
+                     one_sided() ? "by the network" : "by messages");
 }
 
-bool Endpoint::one_sided() const noexcept { return ofi_.native() && refusals_ < kMostRefusals; }
+bool Endpoint::one_sided() const noexcept { return transport_.native() && refusals_ < kMostRefusals; }
 
 void Endpoint::on_refused() noexcept {
   if (++refusals_ != kMostRefusals) return;
-  log::warn("btl.ofi", "peer {}: the provider refuses puts and gets that are valid; they go as messages",
+  log::warn(transport_.log_name(), "peer {}: the network refuses puts and gets that are valid; they go as messages",
             to_string(peer()));
 }
 
@@ -48,23 +47,11 @@ void Endpoint::on_refused() noexcept {
 Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
   if (dead()) [[unlikely]]
     return Post::failed;
-  if (size > ofi_.attributes().max_send) [[unlikely]] {
-    set_error({Errc::invalid_argument, 0, "ofi: message longer than max_send", size});
+  if (size > transport_.attributes().max_send) [[unlikely]] {
+    set_error({Errc::invalid_argument, 0, "message longer than max_send", size});
     return Post::failed;
   }
   return credits_ == 0 || state_ != State::connected || to_confirm_ || broken_ ? Post::again : Post::done;
-}
-
-/// Converts the result of a post of libfabric.
-Post Endpoint::take_result(long result) noexcept {
-  if (result == 0) [[likely]]
-    return Post::done;
-  if (result == -FI_EAGAIN) {
-    ofi_.on_stalled();
-  } else {
-    break_off({Errc::peer_gone, static_cast<int>(-result), "fi_send"});
-  }
-  return Post::again;
 }
 
 wire::Frame Endpoint::frame_of(wire::Kind kind, std::size_t size) const noexcept {
@@ -74,9 +61,7 @@ wire::Frame Endpoint::frame_of(wire::Kind kind, std::size_t size) const noexcept
 Post Endpoint::post(SendBuffer& buffer, const wire::Frame& frame) noexcept {
   buffer.slot = slot_;
   buffer.key = key_;
-  const Post post = take_result(fi_send(&ofi_.endpoint(), buffer.data, wire::message_size(frame.size),
-                                        buffer.descriptor, to_, static_cast<Operation*>(&buffer)));
-  if (post != Post::done) return post;
+  if (!transport_.transmit(*this, buffer, wire::message_size(frame.size))) return Post::again;
   ++pending_;
   owed_ = 0;
   if (frame.kind == wire::Kind::message) --credits_;
@@ -89,20 +74,19 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   wire::Frame frame = frame_of(wire::Kind::message, size);
   frame.tag = tag;
   const std::size_t whole = wire::message_size(size);
-  if (whole <= ofi_.inline_size()) {
-    alignas(wire::Frame) std::array<std::byte, Module::kMostInline> bytes;
+  if (whole <= transport_.inline_size()) {
+    alignas(wire::Frame) std::array<std::byte, Transport::kMostInline> bytes;
     compose(bytes.data(), frame, header, payload);
-    const Post post = take_result(fi_inject(&ofi_.endpoint(), bytes.data(), whole, to_));
-    if (post != Post::done) return post;
+    if (!transport_.transmit_inline(*this, {bytes.data(), whole})) return Post::again;
     --credits_;
     owed_ = 0;
     return Post::done;
   }
-  SendBuffer* const buffer = ofi_.send_buffers().take();
+  SendBuffer* const buffer = transport_.send_buffers().take();
   if (buffer == nullptr) return Post::again;
   compose(buffer->data, frame, header, payload);
   const Post sent = post(*buffer, frame);
-  if (sent != Post::done) ofi_.send_buffers().give_back(*buffer);
+  if (sent != Post::done) transport_.send_buffers().give_back(*buffer);
   return sent;
 }
 
@@ -116,24 +100,24 @@ Post Endpoint::send_buffer(Tag tag, SendBuffer& buffer, std::size_t size) noexce
   return post(buffer, frame);
 }
 
-/// Control frames go by fi_send(), since the failure of an fi_inject() need not be reported.
+/// Control frames never go inline, since the failure of a copied message need not be reported.
 bool Endpoint::send_control(wire::Kind kind, ByteSpan first, ByteSpan second) noexcept {
   if (broken_) return false;
-  SendBuffer* const buffer = ofi_.send_buffers().take();
+  SendBuffer* const buffer = transport_.send_buffers().take();
   if (buffer == nullptr) {
-    ofi_.on_stalled();
+    transport_.on_stalled();
     return false;
   }
   const wire::Frame frame = frame_of(kind, first.size() + second.size());
   compose(buffer->data, frame, first, second);
   const bool sent = post(*buffer, frame) == Post::done;
-  if (!sent) ofi_.send_buffers().give_back(*buffer);
+  if (!sent) transport_.send_buffers().give_back(*buffer);
   return sent;
 }
 
 void Endpoint::return_credits() noexcept {
   if (state_ != State::connected || to_confirm_ || leaving_) return;
-  if (owed_ < ofi_.config().window / 2 || owed_ == 0) return;
+  if (owed_ < transport_.settings().window / 2 || owed_ == 0) return;
   (void)send_control(wire::Kind::credits);  // resume() tries again
 }
 
@@ -159,7 +143,7 @@ void Endpoint::on_sent(const Error& why) noexcept {
 
 void Endpoint::break_protocol(const char* what, std::uint64_t detail) noexcept {
   const Error why{Errc::protocol, 0, what, detail};
-  log::warn("btl.ofi", "peer {} broke the protocol: {}", to_string(peer()), opal::to_string(why));
+  log::warn(transport_.log_name(), "peer {} broke the protocol: {}", to_string(peer()), opal::to_string(why));
   (void)send_control(wire::Kind::goodbye);
   end(why);
 }
@@ -172,20 +156,20 @@ void Endpoint::on_frame(const wire::Frame& frame, ByteSpan payload) noexcept {
   }
   if (frame.kind == wire::Kind::welcome) return on_welcome(payload);
   if (frame.kind == wire::Kind::confirm) return on_confirm(payload);
-  if (state_ != State::connected) return break_protocol("ofi: a message before the handshake has ended", 0);
+  if (state_ != State::connected) return break_protocol("a message before the handshake has ended", 0);
   if (frame.credits > most_credits_ - credits_) {
-    return break_protocol("ofi: more credits than there are", frame.credits);
+    return break_protocol("more credits than there are", frame.credits);
   }
   credits_ += frame.credits;
   switch (frame.kind) {
     case wire::Kind::message:
-      if (++owed_ > ofi_.config().window) return break_protocol("ofi: more messages than credits", owed_);
-      ofi_.deliver(*this, frame.tag, payload);
+      if (++owed_ > transport_.settings().window) return break_protocol("more messages than credits", owed_);
+      transport_.deliver(*this, frame.tag, payload);
       return return_credits();
     case wire::Kind::credits:
     case wire::Kind::ping: return;
     case wire::Kind::goodbye: return end({Errc::peer_gone, 0, "the peer has disconnected"});
-    default: return break_protocol("ofi: unknown kind of frame", static_cast<std::uint64_t>(frame.kind));
+    default: return break_protocol("unknown kind of frame", static_cast<std::uint64_t>(frame.kind));
   }
 }
 
@@ -196,7 +180,7 @@ void Endpoint::break_off(const Error& why) noexcept {
   broken_ = true;
   reason_ = why;
   if (state_ == State::dialing) reason_.code = Errc::unreachable;
-  ofi_.on_broken();
+  transport_.on_broken();
 }
 
 void Endpoint::end(const Error& why) noexcept {
@@ -204,8 +188,8 @@ void Endpoint::end(const Error& why) noexcept {
   state_ = State::ended;
   broken_ = false;
   if (!leaving_) mark_dead(why);
-  ofi_.release(slot_, address_.name, process_, pending_);
-  if (!leaving_) ofi_.on_ended(*this);
+  transport_.release(slot_, address_, process_, pending_);
+  if (!leaving_) transport_.on_ended(*this);
 }
 
 bool Endpoint::leave(const Error& why) noexcept {
@@ -218,7 +202,7 @@ bool Endpoint::leave(const Error& why) noexcept {
   }
   leaving_ = true;
   to_goodbye_ = !send_control(wire::Kind::goodbye);
-  give_up_ns_ = ofi_.time_after(kCloseTimeout);
+  give_up_ns_ = transport_.time_after(kCloseTimeout);
   return true;
 }
 
@@ -234,15 +218,15 @@ std::uint64_t Endpoint::wake_ns() const noexcept {
 }
 
 void Endpoint::ping(std::uint64_t now) noexcept {
-  again_ns_ = ofi_.time_after(ofi_.config().ping_interval);
+  again_ns_ = transport_.time_after(transport_.settings().ping_interval);
   if (std::exchange(heard_, false) || pending_ != 0 || send_control(wire::Kind::ping)) {
     stuck_ns_ = 0;
     return;
   }
   if (stuck_ns_ == 0) stuck_ns_ = now;
-  const auto limit = std::chrono::nanoseconds{ofi_.config().connect_timeout};
+  const auto limit = std::chrono::nanoseconds{transport_.settings().connect_timeout};
   if (now - stuck_ns_ < static_cast<std::uint64_t>(limit.count())) return;
-  break_off({Errc::peer_gone, ETIMEDOUT, "ofi: the provider does not reach the peer any more"});
+  break_off({Errc::peer_gone, ETIMEDOUT, "the network does not reach the peer any more"});
 }
 
 void Endpoint::on_time(std::uint64_t now) noexcept {
@@ -252,10 +236,10 @@ void Endpoint::on_time(std::uint64_t now) noexcept {
   }
   if (now >= give_up_ns_) {
     if (leaving_) return end(error());
-    log::warn("btl.ofi", "peer {}: no handshake within the time for it", to_string(peer()));
-    return end({Errc::unreachable, ETIMEDOUT, "ofi: no handshake within the time for it"});
+    log::warn(transport_.log_name(), "peer {}: no handshake within the time for it", to_string(peer()));
+    return end({Errc::unreachable, ETIMEDOUT, "no handshake within the time for it"});
   }
   if (state_ == State::dialing && now >= again_ns_) send_hello();
 }
 
-}  // namespace opal::btl::ofi
+}  // namespace opal::btl::rdm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/ofi/wire.hpp — the wire format.  Each change here requires a new kWireVersion.  Little endian.
+// opal/btl/shared/rdm/wire.hpp — the wire format.  Each change here requires a new kWireVersion.  Little endian.
 // Every message is a Frame and its payload, filled up to a multiple of 16 bytes.
 //   1. connector: Hello, then the address blob of its module.
 //   2. acceptor: Welcome.
@@ -15,25 +15,24 @@
 #include "opal/btl/tag.hpp"
 #include "opal/core/system/secret.hpp"
 
-namespace opal::btl::ofi::wire {
+namespace opal::btl::rdm::wire {
 
 static_assert(std::endian::native == std::endian::little, "structs go over the wire as they are");
 
 inline constexpr std::uint16_t kWireVersion = 1;
-inline constexpr std::uint32_t kMagic = 0x6f66696f;  // "oifo"
-inline constexpr std::size_t kMostName = 256;        ///< bytes of a libfabric address
+inline constexpr std::size_t kMostName = 256;  ///< bytes of an address of the network
 
-/// The fixed part of a module's address blob; name_size bytes of the endpoint's libfabric address follow.
+/// The fixed part of a module's address blob; name_size bytes of its address in the network follow.
 struct AddressHead {
-  std::uint32_t magic;
+  std::uint32_t magic;  ///< of the transport
   std::uint16_t version;
   std::uint16_t name_size;  ///< 1 to kMostName
   PeerId id;
-  Nonce token;                    ///< random; input of connection_key()
-  std::uint64_t host;             ///< this_host(): equal for processes that see each other's process identifiers
-  std::uint32_t process;          ///< process identifier
-  std::uint32_t format;           ///< fi_info::addr_format
-  std::array<char, 24> provider;  ///< its name, filled with zeros
+  Nonce token;                   ///< random; input of connection_key()
+  std::uint64_t host;            ///< this_host(): equal for processes that see each other's process identifiers
+  std::uint32_t process;         ///< process identifier
+  std::uint32_t format;          ///< of the name; a number of the network
+  std::array<char, 24> network;  ///< its name, filled with zeros
 };
 static_assert(sizeof(AddressHead) == 80 && std::has_unique_object_representations_v<AddressHead>, "wire layout v1");
 
@@ -89,14 +88,14 @@ struct Confirm {
 
 /// A memory handle.
 struct Handle {
-  std::uint64_t key;       ///< of the provider's registration; 0 without kHasKey
+  std::uint64_t key;       ///< of the network's registration; 0 without kHasKey
   std::uint32_t flags;     ///< kHasKey, kVirtualAddress
   std::uint32_t checksum;  ///< checksum_of() all other members; so a garbled handle is refused before its use
   SoftwareHandle software;
 };
 inline constexpr std::uint32_t kHasKey = 1;
-inline constexpr std::uint32_t kVirtualAddress = 2;  ///< the provider takes addresses (FI_MR_VIRT_ADDR), else offsets
+inline constexpr std::uint32_t kVirtualAddress = 2;  ///< the network takes addresses, else offsets in the registration
 static_assert(sizeof(Handle) == 48 && std::has_unique_object_representations_v<Handle>, "wire layout v1");
 static_assert(sizeof(Handle) != sizeof(SoftwareHandle), "PipelinedTransfers tells them apart by their length");
 
-}  // namespace opal::btl::ofi::wire
+}  // namespace opal::btl::rdm::wire

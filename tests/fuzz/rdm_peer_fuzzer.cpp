@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers of the ofi transport send before they have proven anything: address blobs and Hellos; and memory handles.
+// What peers of transports over reliable datagrams (ofi, portals4) send before they have proven anything: address blobs
+// and Hellos; and memory handles.
 #include <cstdint>
 #include <cstdlib>
 
-#include "opal/btl/ofi/connections/address.hpp"
-#include "opal/btl/ofi/connections/handshake.hpp"
-#include "opal/btl/ofi/memory/memory.hpp"
+#include "opal/btl/shared/rdm/address.hpp"
+#include "opal/btl/shared/rdm/handle.hpp"
+#include "opal/btl/shared/rdm/handshake.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace opal;
-  using namespace opal::btl::ofi;
+  using namespace opal::btl::rdm;
   const ByteSpan bytes = std::as_bytes(std::span{data, size});
   std::size_t sum = 0;
-  if (const auto address = decode(bytes)) {
+  if (const auto address = decode(bytes, 0x6f66696f)) {
     if (encode(*address) != std::vector<std::byte>{bytes.begin(), bytes.end()}) std::abort();
     sum += address->name.size();
   }

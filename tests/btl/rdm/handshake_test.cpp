@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/ofi/connections/handshake.hpp"
+#include "opal/btl/shared/rdm/handshake.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
 
-namespace opal::btl::ofi {
+namespace opal::btl::rdm {
 namespace {
 
 const PeerId kTo{3, 4};
@@ -31,7 +31,7 @@ void with_each_bit_flipped(const T& object, Check check) {
   }
 }
 
-TEST(OfiHandshake, AHelloIsGenuineForItsAddresseeKeyAndAddressOnly) {
+TEST(RdmHandshake, AHelloIsGenuineForItsAddresseeKeyAndAddressOnly) {
   const Secret job = *Secret::from_text(Secret::random_text());
   const Secret key = connection_key(job, fresh_nonce());
   const wire::Hello hello = hello_with(key);
@@ -45,7 +45,7 @@ TEST(OfiHandshake, AHelloIsGenuineForItsAddresseeKeyAndAddressOnly) {
   with_each_bit_flipped(hello, [&](const wire::Hello& other) { return is_genuine(key, kTo, kBlob, other); });
 }
 
-TEST(OfiHandshake, AWelcomeAnswersOneHello) {
+TEST(RdmHandshake, AWelcomeAnswersOneHello) {
   const Secret key = connection_key(*Secret::from_text(Secret::random_text()), fresh_nonce());
   const wire::Hello hello = hello_with(key);
   wire::Welcome welcome{5, 6, 64, fresh_nonce(), {}};
@@ -55,7 +55,7 @@ TEST(OfiHandshake, AWelcomeAnswersOneHello) {
   with_each_bit_flipped(welcome, [&](const wire::Welcome& other) { return is_genuine(key, hello, other); });
 }
 
-TEST(OfiHandshake, AConfirmCoversBothNonces) {
+TEST(RdmHandshake, AConfirmCoversBothNonces) {
   const Secret key = connection_key(*Secret::from_text(Secret::random_text()), fresh_nonce());
   const Nonce connector = fresh_nonce();
   const wire::Welcome welcome{5, 6, 64, fresh_nonce(), {}};
@@ -66,4 +66,4 @@ TEST(OfiHandshake, AConfirmCoversBothNonces) {
 }
 
 }  // namespace
-}  // namespace opal::btl::ofi
+}  // namespace opal::btl::rdm

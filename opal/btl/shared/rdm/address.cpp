@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/ofi/connections/address.hpp"
+#include "opal/btl/shared/rdm/address.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,19 +9,19 @@
 
 #include "opal/core/system/fd.hpp"
 
-namespace opal::btl::ofi {
+namespace opal::btl::rdm {
 
-Result<Address> decode(ByteSpan bytes) {
+Result<Address> decode(ByteSpan bytes, std::uint32_t magic) {
   Address address{};
-  if (!read_object(bytes, address.head) || address.head.magic != wire::kMagic) {
-    return Error{Errc::protocol, 0, "ofi address: not one", bytes.size()};
+  if (!read_object(bytes, address.head) || address.head.magic != magic) {
+    return Error{Errc::protocol, 0, "address: not one of this transport", bytes.size()};
   }
   if (address.head.version != wire::kWireVersion) {
-    return Error{Errc::version_mismatch, 0, "ofi address: made by another version of OPAL", address.head.version};
+    return Error{Errc::version_mismatch, 0, "address: made by another version of OPAL", address.head.version};
   }
   const std::size_t size = address.head.name_size;
   if (size == 0 || size > wire::kMostName || bytes.size() != sizeof address.head + size) {
-    return Error{Errc::protocol, 0, "ofi address: wrong length", bytes.size()};
+    return Error{Errc::protocol, 0, "address: wrong length", bytes.size()};
   }
   const ByteSpan name = bytes.subspan(sizeof address.head);
   address.name.assign(name.begin(), name.end());
@@ -30,7 +30,6 @@ Result<Address> decode(ByteSpan bytes) {
 
 std::vector<std::byte> encode(const Address& address) {
   wire::AddressHead head = address.head;
-  head.magic = wire::kMagic;
   head.version = wire::kWireVersion;
   head.name_size = static_cast<std::uint16_t>(address.name.size());
   std::vector<std::byte> blob(sizeof head + address.name.size());
@@ -39,18 +38,18 @@ std::vector<std::byte> encode(const Address& address) {
   return blob;
 }
 
-std::array<char, 24> provider_name(std::string_view name) noexcept {
+std::array<char, 24> network_name(std::string_view name) noexcept {
   std::array<char, 24> padded{};
   std::copy_n(name.begin(), std::min(name.size(), padded.size()), padded.begin());
   return padded;
 }
 
-Result<void> check_provider(const wire::AddressHead& peer, const wire::AddressHead& own) {
-  if (peer.provider != own.provider) {
-    return Error{Errc::unreachable, 0, "ofi: the peer uses another provider of libfabric (btl_ofi_provider)"};
+Result<void> check_network(const wire::AddressHead& peer, const wire::AddressHead& own) {
+  if (peer.network != own.network) {
+    return Error{Errc::unreachable, 0, "the peer's network or libfabric provider is another one"};
   }
   if (peer.format != own.format) {
-    return Error{Errc::unreachable, 0, "ofi: the peer's provider has another address format", peer.format};
+    return Error{Errc::unreachable, 0, "the peer's network has another address format", peer.format};
   }
   return {};
 }
@@ -72,4 +71,4 @@ std::uint64_t this_host() noexcept {
   return hash | 1;
 }
 
-}  // namespace opal::btl::ofi
+}  // namespace opal::btl::rdm

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/shared/rdm/address.hpp — makes the address blob of a module and checks that of a peer.
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "opal/btl/shared/rdm/wire.hpp"
+#include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl::rdm {
+
+struct Address {
+  wire::AddressHead head;
+  std::vector<std::byte> name;  ///< the address in the network
+};
+
+/// `magic`: of the transport.  Errors: protocol (not an address of this transport), version_mismatch.
+OPAL_EXPORT Result<Address> decode(ByteSpan bytes, std::uint32_t magic);
+/// The bytes of an address; fills in version and name_size.
+OPAL_EXPORT std::vector<std::byte> encode(const Address& address);
+
+/// The name of the network in the form of the wire: cut or filled with zeros.
+OPAL_EXPORT std::array<char, 24> network_name(std::string_view name) noexcept;
+
+/// Checks that the peer is in the same network, with the same form of names.
+/// Errors: unreachable (another network or format).
+OPAL_EXPORT Result<void> check_network(const wire::AddressHead& peer, const wire::AddressHead& own);
+
+/// A number that processes of one boot of one host, in one namespace of process identifiers, share.  Not 0.
+std::uint64_t this_host() noexcept;
+
+}  // namespace opal::btl::rdm

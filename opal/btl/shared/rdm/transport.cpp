@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/shared/rdm/transport.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "opal/core/clock.hpp"
+
+namespace opal::btl::rdm {
+
+Transport::Transport(const ModuleParameters& parameters, Parts parts, SendBuffers::Make make)
+    : ConnectedTransport(parameters, parts.attributes),
+      settings_(parts.settings),
+      send_buffers_(wire::message_size(std::max(parts.attributes.max_send,
+                                                sizeof(wire::Hello) + wire::kMostName + sizeof(wire::AddressHead))),
+                    parts.settings.send_buffers, std::move(make)),
+      waiting_(std::move(parts.waiting)),
+      address_(std::move(parts.address)),
+      address_bytes_(encode(address_)),
+      key_(connection_key(parameters.secret, address_.head.token)),
+      inline_size_(std::min(kMostInline, parts.inline_size)),
+      native_(parts.native),
+      pipelined_(*this, emulation(), operations()) {}
+
+std::uint64_t Transport::time_after(std::chrono::milliseconds time) noexcept {
+  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
+}
+
+Address Transport::make_address(const ModuleParameters& parameters, std::uint32_t magic, std::string_view network,
+                                std::uint32_t format, std::vector<std::byte> name) {
+  Address address{};
+  address.head.magic = magic;
+  address.head.id = parameters.id;
+  address.head.token = fresh_nonce();
+  address.head.host = this_host();
+  address.head.process = static_cast<std::uint32_t>(::getpid());
+  address.head.format = format;
+  address.head.network = network_name(network);
+  address.name = std::move(name);
+  return address;
+}
+
+/// Closes what this process alone uses.
+void Transport::close_in_child() noexcept {
+  for (const auto& [peer, endpoint] : living()) endpoint->forget_process();
+  for (const auto& endpoint : leaving()) endpoint->forget_process();
+  waiting_.close_in_child();
+}
+
+// ---- Messages ---------------------------------------------------------------------------------------------------
+
+void Transport::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
+  if (turns_ != 0) --turns_;
+  ++events_;
+  Delivery delivery{from, tag, data};
+  parameters().handlers.dispatch(delivery);
+}
+
+Post Transport::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
+}
+
+Fragment Transport::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  if (!accepts(to, size)) return {};
+  SendBuffer* const buffer = send_buffers_.take();
+  return buffer == nullptr ? Fragment{} : Fragment{to, {buffer->data + sizeof(wire::Frame), size}, buffer};
+}
+
+Post Transport::send(Fragment& fragment, Tag tag) noexcept {
+  auto& to = static_cast<Endpoint&>(fragment.to());
+  const Post post = to.send_buffer(tag, *static_cast<SendBuffer*>(fragment.slot()), fragment.data().size());
+  if (post == Post::failed) {
+    free(fragment);
+  } else if (post == Post::done) {
+    fragment.disown();
+  }
+  return post;
+}
+
+void Transport::free(Fragment& fragment) noexcept {
+  send_buffers_.give_back(*static_cast<SendBuffer*>(fragment.slot()));
+  fragment.disown();
+}
+
+}  // namespace opal::btl::rdm

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/shared/rdm/transport.hpp — the base of transports over networks that deliver reliable datagrams: one
+// endpoint of the network reaches every peer without a connection (FI_EP_RDM of libfabric, Portals 4).  This class adds
+// what peers need on top: a handshake that proves the job's secret, credits that bound the messages that a peer has in
+// flight, pings, the death of processes on this host, and puts and gets that messages repeat if the network refuses
+// them.  Reasons: docs/design/ofi.md.
+// The network implements: sends from a buffer, messages that arrive, and puts and gets if it has them.
+// If two sides connect to each other at once, the attempt of the side with the lower PeerId remains.
+// The observer gets peer_gone with errno 0 for a disconnect, and an error with an errno for a failure, as with tcp.
+// Threads: as btl::Module.
+#pragma once
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/btl/shared/connected_transport.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/shared/rdm/address.hpp"
+#include "opal/btl/shared/rdm/endpoint.hpp"
+#include "opal/btl/shared/rdm/send_buffers.hpp"
+#include "opal/btl/shared/rdm/settings.hpp"
+#include "opal/btl/shared/waiting.hpp"
+
+namespace opal::btl::rdm {
+
+/// Time for the connector of an accepted Hello to confirm it.
+inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
+/// Time for the completion of messages posted before a disconnect.
+inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
+
+/// What a network with puts and gets adds to an RdmaOperation.  Its completion is that of the repetition by messages.
+struct Transfer : Completion {
+  wire::Handle handle{};  ///< remote
+  Transport* transport = nullptr;
+  RdmaOperation* operation = nullptr;
+  std::uint64_t acknowledged = 0;  ///< bytes
+  std::uint32_t in_flight = 0;     ///< pieces
+  bool refused = false;            ///< a piece has failed
+};
+
+class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
+ public:
+  /// Messages up to this size, with their frame, may be copied by transmit_inline().
+  static constexpr std::size_t kMostInline = 256;
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return address_bytes_; }
+  Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
+
+  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
+
+  Post transfer(OperationKind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
+  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
+  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return native_ ? &pipelined_ : nullptr; }
+
+  [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
+
+  // --- For endpoints and the parts of the network -----------------------------------------------------------------
+
+  [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
+  [[nodiscard]] const Address& own_address() const noexcept { return address_; }
+  [[nodiscard]] const Secret& key() const noexcept { return key_; }
+  [[nodiscard]] SendBuffers& send_buffers() noexcept { return send_buffers_; }
+  [[nodiscard]] Waiting& waiting() noexcept { return waiting_; }
+  /// True if put and get use the network's operations.
+  [[nodiscard]] bool native() const noexcept { return native_; }
+  [[nodiscard]] static std::uint64_t time_after(std::chrono::milliseconds time) noexcept;
+  void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
+  void on_confirmed(Endpoint& endpoint) noexcept;
+  void on_broken() noexcept { some_broken_ = true; }
+  void on_ended(Endpoint& endpoint) noexcept;
+  /// Ends what an endpoint has from the transport: its slot, its address, its process, and `pending` send buffers.
+  void release(std::uint32_t slot, const Address& address, Fd& process, std::uint32_t pending) noexcept;
+  /// Makes the next progress() call Endpoint::resume() of all endpoints, and wakes a sleeper for that.
+  void on_stalled() noexcept { some_stalled_ = true; }
+  /// Counts a message that belongs to no peer; logs the first one.
+  void drop_stray(const char* what) noexcept;
+  [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
+  void finish(RdmaOperation& operation, const Error& why) noexcept;
+  /// The network has refused the operation: messages do it, and their target checks it precisely.
+  void emulate(RdmaOperation& operation) noexcept;
+
+  // --- What the network implements --------------------------------------------------------------------------------
+
+  /// "btl.ofi", for log lines; a literal.
+  [[nodiscard]] virtual const char* log_name() const noexcept = 0;
+  /// The network, for Endpoint::describe().
+  [[nodiscard]] virtual std::string describe_network() const = 0;
+  /// Adds a user of a peer's address; returns its number for transmit().  Errors: those of the network.
+  virtual Result<std::uint64_t> reach(const Address& address) = 0;
+  /// Ends a use of reach().
+  virtual void forget(const Address& address) noexcept = 0;
+  /// Sends the first `size` bytes of `buffer` to the peer; on_sent() follows, unless the network ends.
+  /// False: nothing was sent; it has called on_stalled() if there was no room, or to.break_off().
+  virtual bool transmit(Endpoint& to, SendBuffer& buffer, std::size_t size) noexcept = 0;
+  /// Copies a message of at most inline_size() bytes and sends it, without on_sent().  False: as transmit().
+  virtual bool transmit_inline(Endpoint& /*to*/, ByteSpan /*message*/) noexcept { return false; }
+  /// Bytes that transmit_inline() takes, at most kMostInline.
+  [[nodiscard]] std::size_t inline_size() const noexcept { return inline_size_; }
+
+ protected:
+  struct Parts {
+    Attributes attributes;
+    Settings settings;
+    Address address;  ///< from own_address_of()
+    Waiting waiting;
+    bool native = false;
+    std::size_t inline_size = 0;
+  };
+  /// `make`: of the send buffers.
+  Transport(const ModuleParameters& parameters, Parts parts, SendBuffers::Make make);
+
+  /// The address of a module: `name` is its address in the network, of the form `format`.
+  static Address make_address(const ModuleParameters& parameters, std::uint32_t magic, std::string_view network,
+                              std::uint32_t format, std::vector<std::byte> name);
+
+  /// Takes the network's completions and messages, and calls on_message(), on_sent() and finish(), while may_run() is
+  /// true.  Returns true if there were some.
+  virtual bool poll_network() noexcept = 0;
+  /// Prepares a sleep.  False: there is work.
+  virtual bool arm_network() noexcept = 0;
+  /// True if a sleeper must wake every millisecond to poll, since no descriptor reports what it waits for.
+  [[nodiscard]] virtual bool must_poll() const noexcept = 0;
+  /// Sends what found no room.
+  virtual void resume_network() noexcept {}
+  /// Starts a put or get, whose Transfer is set; finish() or emulate() follows.  `local`: the caller's handle of the
+  /// local buffer, or null.  Only if native().  Errors: the network cannot do it; messages do.
+  virtual Result<void> start(RdmaOperation& operation, const MemoryHandle* local) noexcept = 0;
+  /// Gives up the operations on the endpoint; afterwards the network does not access their memory.  The caller finishes
+  /// them.  Only if native().
+  virtual void drop(const Endpoint& endpoint) noexcept = 0;
+
+  /// Handles a whole message.
+  void on_message(ByteSpan message) noexcept;
+  /// The endpoint to which a frame belongs; null: it has ended, or the frame is not genuine.
+  [[nodiscard]] Endpoint* endpoint_of(const wire::Frame& frame) const noexcept;
+  /// A transmit() has completed; gives the buffer back.
+  void on_sent(SendBuffer& buffer, const Error& why) noexcept;
+  /// False: this progress() has run as many handlers as its budget allows.
+  [[nodiscard]] bool may_run() const noexcept { return turns_ != 0; }
+  [[nodiscard]] std::size_t turns() const noexcept { return turns_; }
+  void count_event() noexcept { ++events_; }
+
+  bool arm_wake_up() noexcept override;
+  void close_in_child() noexcept override;
+
+ private:
+  std::size_t receive(std::size_t budget) noexcept final;
+  bool leave(Endpoint& endpoint, const Error& why) noexcept final { return endpoint.leave(why); }
+  [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept final { return endpoint.left(); }
+  void end_operations(Endpoint& endpoint, const Error& why) noexcept final;
+  void on_vacant(const PeerId& peer) noexcept final;
+
+  // peers.cpp
+  Result<std::unique_ptr<Endpoint>> make_endpoint(const PeerId& peer, const Address& address);
+  void on_hello(ByteSpan payload) noexcept;
+
+  // progress.cpp
+  void check_processes() noexcept;
+  void look_at_clock() noexcept;
+  [[nodiscard]] std::uint64_t next_time() const noexcept;
+
+  // one_sided.cpp
+  bool emulate_now(RdmaOperation& operation) noexcept;
+
+  const Settings settings_;
+  SendBuffers send_buffers_;
+  Waiting waiting_;
+  const Address address_;
+  const std::vector<std::byte> address_bytes_;
+  const Secret key_;
+  const std::size_t inline_size_;
+  const bool native_;
+  PipelinedTransfers pipelined_;         // of whole address spaces
+  std::deque<Transfer> transfers_;       // by the operation's slot
+  std::vector<RdmaOperation*> refused_;  // to be done by messages, which have no room
+  std::vector<Endpoint*> slots_;         // by Frame::slot; null: free
+  std::vector<std::uint32_t> free_slots_;
+  std::unordered_map<PeerId, std::vector<std::byte>> waiting_hellos_;  // until on_vacant()
+  bool some_broken_ = false;
+  bool some_stalled_ = false;
+  std::uint32_t quiet_ = 0;  // consecutive rounds without a completion
+  std::uint32_t busy_rounds_ = 0;
+  std::uint64_t look_ns_ = 0;  // when to look at the peers' processes again
+  std::uint64_t strays_ = 0;   // messages that belong to no peer
+  std::size_t turns_ = 0;      // handlers that this progress() may still run
+  std::size_t events_ = 0;     // events of this progress()
+};
+
+}  // namespace opal::btl::rdm
