@@ -77,9 +77,9 @@ TEST_P(RemovedTransport, IsNoTransportOfThisTree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, RemovedTransport,
-                         ::testing::Values(Heir{"mx", {"tcp"}}, Heir{"openib", {"verbs"}}, Heir{"portals4", {"tcp"}},
-                                           Heir{"scif", {"sm"}}, Heir{"udapl", {"verbs"}}, Heir{"ugni", {"tcp"}},
-                                           Heir{"usnic", {"tcp"}}, Heir{"vader", {"sm"}}),
+                         ::testing::Values(Heir{"mx", {"tcp"}}, Heir{"openib", {"verbs"}}, Heir{"scif", {"sm"}},
+                                           Heir{"udapl", {"verbs"}}, Heir{"ugni", {"tcp"}}, Heir{"usnic", {"tcp"}},
+                                           Heir{"vader", {"sm"}}),
                          [](const auto& info) { return std::string{info.param.name}; });
 
 constinit const btl::Component kBare{.name = "bare", .summary = "", .open = &open_scripted<kBare>};

@@ -16,6 +16,20 @@ const btl::Registry& builtins() {
   return registry;
 }
 const btl::Component* ofi() noexcept { return builtins().find("ofi"); }
+const btl::Component* portals4() noexcept { return builtins().find("portals4"); }
+
+/// `store` with the library of Portals 4 from the environment; else, in a build with the test double, that one.
+config::Store with_library(const config::Store& store) {
+  config::Store own = store;
+  constexpr std::string_view kLibrary = "btl_portals4_library";
+#ifdef OPAL_PORTALS4_DOUBLE_PATH
+  own.set(kLibrary, OPAL_PORTALS4_DOUBLE_PATH);
+#endif
+  for (const config::Setting& setting : config::Store::from_environment().settings()) {
+    if (setting.name == kLibrary) own.set(kLibrary, setting.value);
+  }
+  return own;
+}
 
 /// `store` with the variables of ofi from the environment, for tests that run over another provider.  The default is a
 /// provider that needs no device, on the loopback interface.
@@ -50,10 +64,18 @@ const btl::Registry& all_transports() {
     };
     return component;
   }();
+  static const btl::Component over_library = [] {
+    btl::Component component = *portals4();
+    component.usable = [](const config::Store& store) noexcept { return portals4()->usable(with_library(store)); };
+    component.open = [](const btl::ModuleParameters& parameters, const config::Store& store) {
+      return portals4()->open(parameters, with_library(store));
+    };
+    return component;
+  }();
   static const btl::Registry registry = [] {
     btl::Registry all;
     for (const btl::Component* component : builtins().components()) {
-      all.add(component->name == "ofi" ? over_provider : *component);
+      all.add(component->name == "ofi" ? over_provider : component->name == "portals4" ? over_library : *component);
     }
     all.add(btl::sim::component());
     return all;

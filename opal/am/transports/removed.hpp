@@ -14,7 +14,6 @@ struct Removed {
 inline constexpr Removed kRemoved[] = {
     {"mx", "Myrinet is no longer made; its cards in Ethernet mode are reached by tcp"},
     {"openib", "its hardware (InfiniBand, RoCE, iWARP) is reached by verbs"},
-    {"portals4", "Portals 4 is not implemented; its hosts are reached by tcp, where their network carries IP"},
     {"scif", "its coprocessor (Xeon Phi, Knights Corner) is no longer made; processes of one host are reached by sm"},
     {"udapl", "its hardware (InfiniBand, RoCE, iWARP) is reached by verbs"},
     {"ugni", "Gemini and Aries are reached by tcp, their successor Slingshot by ofi"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Put and get by the network if it has them, else by messages (rdma_emulation.hpp), as all atomics are.
+// Put, get and atomics by the network if it has them, else by messages (rdma_emulation.hpp).
 #include "opal/btl/shared/rdm/handle.hpp"
 #include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
@@ -11,6 +11,19 @@ namespace opal::btl::rdm {
 void Transport::finish(RdmaOperation& operation, const Error& why) noexcept {
   ++events_;
   operations().finish(operation, why);
+}
+
+RdmaOperation* Transport::begin(OperationKind kind, btl::Endpoint& to, const wire::Handle& handle,
+                                Completion& completion) noexcept {
+  RdmaOperation* const operation = operations().begin(kind, to, completion, this);
+  if (operation == nullptr) return nullptr;
+  while (transfers_.size() <= operation->slot) transfers_.emplace_back();
+  Transfer& transfer = transfer_of(*operation);
+  transfer = {};
+  transfer.handle = handle;
+  transfer.transport = this;
+  transfer.operation = operation;
+  return operation;
 }
 
 Post Transport::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
@@ -36,17 +49,11 @@ Post Transport::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here,
     return MessageTransport::transfer(kind, to, here, nullptr, remote_address, software, size, completion);
   }
   if (endpoint.state() != Endpoint::State::connected) return Post::again;
-  RdmaOperation* const operation = operations().begin(kind, to, completion, this);
+  RdmaOperation* const operation = begin(kind, to, *handle, completion);
   if (operation == nullptr) return Post::again;
-  while (transfers_.size() <= operation->slot) transfers_.emplace_back();
   operation->local = here;
   operation->base = remote_address;
   operation->total = size;
-  Transfer& transfer = transfer_of(*operation);
-  transfer = {};
-  transfer.handle = *handle;
-  transfer.transport = this;
-  transfer.operation = operation;
   if (const auto started = start(*operation, local); !started) {
     log::once(log::Level::warn, log_name(), log_name(), "puts and gets go by messages: {}",
               opal::to_string(started.error()));
@@ -82,7 +89,31 @@ Post Transport::atomic(btl::Endpoint& to, const AtomicRequest& request, Completi
   if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
   const auto handle = decode_handle(*request.remote);
   if (!handle) return refuse(completion, handle.error());
-  const MemoryHandle software = software_part(*handle);
+  auto& endpoint = static_cast<Endpoint&>(to);
+  const std::size_t size = size_of(request.type);
+  if ((handle->flags & wire::kAtomics) == 0 || !endpoint.one_sided() || !has_atomic(request.op, request.type)) {
+    return emulate_atomic(to, request, *handle, completion);
+  }
+  if (const auto checked = check_claims(handle->software, request.remote_address, size, Rights::remote_atomic);
+      !checked) {
+    return refuse(completion, checked.error());
+  }
+  completion.error = {};
+  if (endpoint.state() != Endpoint::State::connected) return Post::again;
+  RdmaOperation* const operation = begin(OperationKind::atomic, to, *handle, completion);
+  if (operation == nullptr) return Post::again;
+  operation->base = request.remote_address;
+  operation->total = size;
+  operation->result = request.result;
+  transfer_of(*operation).request = request;
+  if (const auto started = start(*operation, nullptr); started) return Post::queued;
+  (void)operations().end(*operation);
+  return emulate_atomic(to, request, *handle, completion);
+}
+
+Post Transport::emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const wire::Handle& handle,
+                               Completion& completion) noexcept {
+  const MemoryHandle software = software_part(handle);
   AtomicRequest plain = request;
   plain.remote = &software;
   return emulation().atomic(to, plain, completion);

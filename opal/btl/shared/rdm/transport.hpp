@@ -36,6 +36,7 @@ struct Transfer : Completion {
   wire::Handle handle{};  ///< remote
   Transport* transport = nullptr;
   RdmaOperation* operation = nullptr;
+  AtomicRequest request{};         ///< of an atomic; without `remote` and `result`
   std::uint64_t acknowledged = 0;  ///< bytes
   std::uint32_t in_flight = 0;     ///< pieces
   bool refused = false;            ///< a piece has failed
@@ -85,7 +86,7 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   void drop_stray(const char* what) noexcept;
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
   void finish(RdmaOperation& operation, const Error& why) noexcept;
-  /// The network has refused the operation: messages do it, and their target checks it precisely.
+  /// The network has refused a put or get: messages do it, and their target checks it precisely.
   void emulate(RdmaOperation& operation) noexcept;
 
   // --- What the network implements --------------------------------------------------------------------------------
@@ -131,8 +132,10 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   [[nodiscard]] virtual bool must_poll() const noexcept = 0;
   /// Sends what found no room.
   virtual void resume_network() noexcept {}
-  /// Starts a put or get, whose Transfer is set; finish() or emulate() follows.  `local`: the caller's handle of the
-  /// local buffer, or null.  Only if native().  Errors: the network cannot do it; messages do.
+  /// True if start() takes such atomics.  Only if native().
+  [[nodiscard]] virtual bool has_atomic(AtomicOp /*op*/, AtomicType /*type*/) const noexcept { return false; }
+  /// Starts an operation, whose Transfer is set; finish() or, for a put or get, emulate() follows.  `local`: the
+  /// caller's handle of the local buffer, or null.  Only if native().  Errors: the network cannot do it; messages do.
   virtual Result<void> start(RdmaOperation& operation, const MemoryHandle* local) noexcept = 0;
   /// Gives up the operations on the endpoint; afterwards the network does not access their memory.  The caller finishes
   /// them.  Only if native().
@@ -169,7 +172,12 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   [[nodiscard]] std::uint64_t next_time() const noexcept;
 
   // one_sided.cpp
+  /// Takes a slot for an operation of the network; null: none is free.
+  RdmaOperation* begin(OperationKind kind, btl::Endpoint& to, const wire::Handle& handle,
+                       Completion& completion) noexcept;
   bool emulate_now(RdmaOperation& operation) noexcept;
+  Post emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const wire::Handle& handle,
+                      Completion& completion) noexcept;
 
   const Settings settings_;
   SendBuffers send_buffers_;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/portals4/device/library.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "opal/core/text.hpp"
+
+namespace opal::btl::portals4 {
+namespace {
+
+/// The numbers in portals4.h differ between implementations, so a library must be the one of the header.
+#ifdef OPAL_PORTALS4_DOUBLE
+constexpr bool kIsDouble = true;
+#else
+constexpr bool kIsDouble = false;
+#endif
+constexpr const char* kDoubleMark = "opal_portals4_double";  // a symbol that only the test double exports
+
+Result<Library> load(const std::string& name) {
+  void* const object = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (object == nullptr) {
+    const std::string why = fmt::format("portals4: cannot load the library (btl_portals4_library): {}", ::dlerror());
+    return Error{Errc::not_supported, 0, kept_for_ever(why)};
+  }
+  if ((::dlsym(object, kDoubleMark) != nullptr) != kIsDouble) {
+    return Error{Errc::not_supported, 0,
+                 kIsDouble ? "portals4: built with the header of the test double, which fits no other library"
+                           : "portals4: the library is the test double, which fits its own header only"};
+  }
+  Library library;
+  std::string missing;
+  const auto find = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(object, symbol));
+    if (function == nullptr) missing += fmt::format(" {}", symbol);
+  };
+  find(library.init, "PtlInit");
+  find(library.fini, "PtlFini");
+  find(library.ni_init, "PtlNIInit");
+  find(library.ni_fini, "PtlNIFini");
+  find(library.get_phys_id, "PtlGetPhysId");
+  find(library.pt_alloc, "PtlPTAlloc");
+  find(library.pt_free, "PtlPTFree");
+  find(library.pt_enable, "PtlPTEnable");
+  find(library.md_bind, "PtlMDBind");
+  find(library.md_release, "PtlMDRelease");
+  find(library.me_append, "PtlMEAppend");
+  find(library.me_unlink, "PtlMEUnlink");
+  find(library.eq_alloc, "PtlEQAlloc");
+  find(library.eq_free, "PtlEQFree");
+  find(library.eq_get, "PtlEQGet");
+  find(library.eq_poll, "PtlEQPoll");
+  find(library.put, "PtlPut");
+  find(library.get, "PtlGet");
+  find(library.fetch_atomic, "PtlFetchAtomic");
+  find(library.swap, "PtlSwap");
+  if (missing.empty()) return library;
+  return Error{Errc::not_supported, 0, kept_for_ever(fmt::format("portals4: {} lacks{}", name, missing))};
+}
+
+}  // namespace
+
+Result<const Library*> load_library(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, Result<Library>> loaded;
+  const std::lock_guard lock{mutex};
+  const auto found = loaded.try_emplace(name, Error{}).first;
+  if (!found->second && found->second.error().code == Errc{}) found->second = load(name);
+  if (!found->second) return found->second.error();
+  return &*found->second;
+}
+
+Error error_of(int result, const char* where) noexcept {
+  const auto detail = static_cast<std::uint64_t>(result);
+  switch (result) {
+    case PTL_ARG_INVALID: return {Errc::invalid_argument, 0, where, detail};
+    case PTL_NO_SPACE:
+    case PTL_PT_FULL:
+    case PTL_LIST_TOO_LONG: return {Errc::limit_reached, 0, where, detail};
+    case PTL_IN_USE:
+    case PTL_PT_IN_USE: return {Errc::busy, 0, where, detail};
+    case PTL_NO_INIT: return {Errc::not_supported, 0, where, detail};
+    default: return {Errc::os, 0, where, detail};
+  }
+}
+
+}  // namespace opal::btl::portals4

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/portals4/memory/memory.hpp"
+
+#include <chrono>
+
+#include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::portals4 {
+namespace {
+
+constexpr std::chrono::milliseconds kUnlinkTime{2'000};  // for an operation of a peer that runs in the entry
+
+}  // namespace
+
+Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
+  OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
+  rdm::wire::Handle handle{};
+  OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
+  const bool reads = includes(rights, Rights::remote_read);
+  const bool writes = includes(rights, Rights::remote_write);
+  if (size == 0 || (!reads && !writes)) return rdm::encode_handle(handle);
+  ptl_me_t entry{};
+  entry.start = base;
+  entry.length = size;
+  entry.ct_handle = PTL_CT_NONE;
+  entry.uid = PTL_UID_ANY;
+  entry.options = (writes ? PTL_ME_OP_PUT : 0U) | (reads ? PTL_ME_OP_GET : 0U) | PTL_ME_NO_TRUNCATE |
+                  PTL_ME_EVENT_LINK_DISABLE | PTL_ME_EVENT_COMM_DISABLE | PTL_ME_EVENT_UNLINK_DISABLE;
+  entry.match_id.phys.nid = PTL_NID_ANY;
+  entry.match_id.phys.pid = PTL_PID_ANY;
+  entry.match_bits = PeerId::random().low;
+  ptl_handle_me_t added = PTL_INVALID_HANDLE;
+  const int result = interface_.library().me_append(interface_.handle(), objects_.memory_entry(), &entry,
+                                                    PTL_PRIORITY_LIST, nullptr, &added);
+  if (result != PTL_OK) {
+    log::once(log::Level::info, "btl.portals4 register", "btl.portals4", "memory is reached by messages: {}",
+              to_string(error_of(result, "PtlMEAppend")));
+    return rdm::encode_handle(handle);
+  }
+  handle.key = entry.match_bits;
+  handle.flags = rdm::wire::kHasKey;
+  const bool coherent = (interface_.limits().features & PTL_COHERENT_ATOMICS) != 0;
+  if (coherent && reads && writes && includes(rights, Rights::remote_atomic)) handle.flags |= rdm::wire::kAtomics;
+  if (entries_.size() <= handle.software.slot) {
+    entries_.resize(handle.software.slot + std::size_t{1}, PTL_INVALID_HANDLE);
+  }
+  entries_[handle.software.slot] = added;
+  return rdm::encode_handle(handle);
+}
+
+void Memory::unlink(ptl_handle_me_t& entry) noexcept {
+  if (entry == PTL_INVALID_HANDLE) return;
+  const Deadline deadline = Deadline::after(kUnlinkTime);
+  int result = PTL_IN_USE;
+  while ((result = interface_.library().me_unlink(entry)) == PTL_IN_USE && !deadline.expired()) {
+  }
+  if (result != PTL_OK) {
+    log::error("btl.portals4", "peers may still access memory that was deregistered: {}",
+               to_string(error_of(result, "PtlMEUnlink")));
+  }
+  entry = PTL_INVALID_HANDLE;
+}
+
+Result<void> Memory::remove(const MemoryHandle& handle) {
+  OPAL_TRY_ASSIGN(const rdm::wire::Handle decoded, rdm::decode_handle(handle));
+  OPAL_TRY(table_.remove(rdm::software_part(decoded)));
+  if (decoded.software.slot < entries_.size()) unlink(entries_[decoded.software.slot]);
+  return {};
+}
+
+void Memory::invalidate(const MemoryHandle& handle) noexcept {
+  const auto decoded = rdm::decode_handle(handle);
+  if (!decoded) return;
+  table_.invalidate(rdm::software_part(*decoded));
+  if ((decoded->flags & rdm::wire::kHasKey) != 0) stale_.add(decoded->software.slot);
+}
+
+void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  const auto decoded = rdm::decode_handle(handle);
+  if (!decoded) return;
+  table_.invalidate_part(rdm::software_part(*decoded), gone);
+  if ((decoded->flags & rdm::wire::kHasKey) != 0) stale_.add(decoded->software.slot);
+}
+
+void Memory::revoke_stale() noexcept {
+  // A slot may hold a new registration already, which messages then reach.
+  const bool some_lost = stale_.take([this](std::uint32_t slot) {
+    if (slot < entries_.size()) unlink(entries_[slot]);
+  });
+  if (some_lost) unlink_all();
+}
+
+void Memory::unlink_all() noexcept {
+  for (ptl_handle_me_t& entry : entries_) unlink(entry);
+}
+
+}  // namespace opal::btl::portals4

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/portals4/memory/memory.hpp — memory that peers reach by put and get of the interface: one match list entry
+// per registration, whose match bits are a random key, and the entry of the Context's registration table for accesses
+// by messages (rdm/handle.hpp).  Local buffers need no registration: one memory descriptor covers the address space.
+// Owned by its module.  Threads: as the module; invalidate() and invalidate_part() from any.
+#pragma once
+#include <vector>
+
+#include "opal/btl/memory_handle.hpp"
+#include "opal/btl/portals4/device/interface.hpp"
+#include "opal/btl/shared/rdm/handle.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
+#include "opal/core/sync/backlog.hpp"
+
+namespace opal::btl::portals4 {
+
+class Memory {
+ public:
+  Memory(const Interface& interface, const Objects& objects, RegistrationTable& table) noexcept
+      : interface_(interface), objects_(objects), table_(table) {}
+
+  /// Registers memory.  If the interface has no room for an entry, peers reach it by messages.
+  /// Errors: invalid_argument (the range wraps), limit_reached (the table is full).
+  Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights);
+  Result<void> remove(const MemoryHandle& handle);
+  /// Marks a registration stale; may be called inside a memory event, from any thread.
+  void invalidate(const MemoryHandle& handle) noexcept;
+  /// The same for a part.  The interface refuses the whole registration from the next revoke_stale() on, and messages
+  /// reach the other parts: an interface that translates addresses itself would reach what is mapped there later.
+  void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept;
+  /// True if revoke_stale() has work.
+  [[nodiscard]] bool some_stale() const noexcept { return stale_.any(); }
+  /// Unlinks registrations that are stale, or in part; the interface refuses peers from then on.
+  void revoke_stale() noexcept;
+  /// Unlinks all.
+  void unlink_all() noexcept;
+
+ private:
+  void unlink(ptl_handle_me_t& entry) noexcept;
+
+  const Interface& interface_;
+  const Objects& objects_;
+  RegistrationTable& table_;
+  std::vector<ptl_handle_me_t> entries_;  // by slot of table_
+  Backlog<std::uint32_t, 64> stale_;      // slots of invalidate()
+};
+
+}  // namespace opal::btl::portals4

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/portals4/module.hpp — a Portals 4 interface.  Messages are puts into match list entries that manage their
+// offsets, with flow control; puts, gets and atomics go to the match list entry of a registration.
+// Handshake and credits: rdm/transport.hpp.  Reasons: docs/design/portals4.md.  Threads: as btl::Module.
+#pragma once
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "opal/btl/portals4/config.hpp"
+#include "opal/btl/portals4/device/interface.hpp"
+#include "opal/btl/portals4/device/wake_up.hpp"
+#include "opal/btl/portals4/memory/memory.hpp"
+#include "opal/btl/portals4/messages/flows.hpp"
+#include "opal/btl/portals4/messages/receive_buffers.hpp"
+#include "opal/btl/portals4/name.hpp"
+#include "opal/btl/portals4/one_sided.hpp"
+#include "opal/btl/shared/rdm/transport.hpp"
+
+namespace opal::btl::portals4 {
+
+class OPAL_EXPORT Module final : public rdm::Transport {
+ public:
+  /// Errors: not_supported (no library), no_memory, os, and those of error_of().
+  static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, const Config& config);
+  /// Waits at most kCloseTimeout for the end of posted messages.
+  ~Module() override;
+
+  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
+  Result<void> deregister_memory(const MemoryHandle& handle) override;
+  void invalidate_memory(const MemoryHandle& handle) noexcept override;
+  void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
+
+  // For OneSided.
+  [[nodiscard]] const Interface& interface() const noexcept { return opened_->interface; }
+  [[nodiscard]] const Objects& objects() const noexcept { return *opened_->objects; }
+  [[nodiscard]] std::uint64_t max_request() const noexcept { return max_request_; }
+  /// Takes events of own operations; handles those for which OneSided waits, and keeps the others for progress().
+  void collect_events() noexcept;
+
+  [[nodiscard]] const char* log_name() const noexcept override { return "btl.portals4"; }
+  [[nodiscard]] std::string describe_network() const override;
+  Result<std::uint64_t> reach(const rdm::Address& address) override;
+  void forget(const rdm::Address& /*address*/) noexcept override {}
+  bool transmit(rdm::Endpoint& to, rdm::SendBuffer& buffer, std::size_t size) noexcept override;
+
+ private:
+  /// The interface and its objects, which refer to it; so they stay in place while the module is made.
+  struct Opened {
+    explicit Opened(Interface opened) noexcept : interface(std::move(opened)) {}
+    Result<void> create(std::size_t arrivals, std::size_t ends) {
+      OPAL_TRY_ASSIGN(Objects made, Objects::create(interface, arrivals, ends));
+      objects.emplace(std::move(made));
+      return {};
+    }
+    Interface interface;
+    std::optional<Objects> objects;
+  };
+  Module(const ModuleParameters& parameters, const Config& config, Parts parts, std::unique_ptr<Opened> opened,
+         ReceiveBuffers receive_buffers, std::unique_ptr<WakeUp> wake_up);
+  bool poll_network() noexcept override;
+  bool arm_network() noexcept override;
+  [[nodiscard]] bool must_poll() const noexcept override { return out_of_buffers_; }
+  void resume_network() noexcept override;
+  [[nodiscard]] bool has_atomic(AtomicOp op, AtomicType type) const noexcept override {
+    return OneSided::has(op, type);
+  }
+  Result<void> start(RdmaOperation& operation, const MemoryHandle* local) noexcept override;
+  void drop(const rdm::Endpoint& endpoint) noexcept override { one_sided_.drop(endpoint); }
+  void close_in_child() noexcept override;
+
+  // progress.cpp
+  bool post(SendBuffer& buffer, const Name& to, std::uint64_t number) noexcept;
+  Flow& flow_of(std::uint32_t slot, std::uint32_t key);
+  bool next_event(WakeUp::Event& event) noexcept;
+  void on_event(const WakeUp::Event& event) noexcept;
+  void on_arrival(const ptl_event_t& event) noexcept;
+  void on_put(ByteSpan message, std::uint64_t number) noexcept;
+  void on_sent_event(SendBuffer& buffer, const ptl_event_t& event) noexcept;
+  void repeat(std::uint32_t slot) noexcept;
+
+  const std::unique_ptr<Opened> opened_;
+  const std::uint64_t max_request_;
+  std::deque<SendBuffer> buffers_;
+  ReceiveBuffers receive_buffers_;
+  std::unique_ptr<WakeUp> wake_up_;
+  Memory memory_;
+  OneSided one_sided_;
+  std::deque<Flow> flows_;           // by slot of the endpoint
+  std::deque<WakeUp::Event> early_;  // events that were taken outside of progress()
+  bool out_of_buffers_ = false;      // receive buffers are to be posted
+  bool disabled_ = false;            // the interface refuses messages until the entry is enabled
+};
+
+}  // namespace opal::btl::portals4

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The progress thread of an interface: all sockets are its own, and it serves requests while the program does not call.
+// It never blocks on one socket: it waits for all of them, and for the operations that the program submits.
+#pragma once
+
+#include <poll.h>
+
+#include <list>
+#include <map>
+#include <vector>
+
+#include "tests/portals4/incoming.hpp"
+#include "tests/portals4/outgoing.hpp"
+
+namespace opal::test::portals4 {
+
+class Progress {
+ public:
+  Progress(Interface& interface, Descriptor listener) : interface_{interface}, listener_{std::move(listener)} {}
+
+  /// Returns when the interface ends.
+  void run();
+
+ private:
+  void start_submitted(Queue<Operation>& operations);
+  int wait_for_sockets();
+  void accept_connections();
+  void advance_connections();
+
+  Interface& interface_;
+  Descriptor listener_;
+  std::map<std::pair<ptl_nid_t, ptl_pid_t>, Outgoing> outgoing_;
+  std::list<Incoming> incoming_;
+  std::vector<pollfd> polled_;  ///< wake descriptor, listener, outgoing with a socket, incoming
+  std::vector<Outgoing*> polled_outgoing_;
+  std::vector<Outgoing*> started_;  ///< by start_submitted()
+  bool is_short_of_descriptors_ = false;
+};
+
+}  // namespace opal::test::portals4
