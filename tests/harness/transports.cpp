@@ -25,7 +25,8 @@ config::Store with_library(const config::Store& store) {
 #ifdef OPAL_PORTALS4_DOUBLE_PATH
   own.set(kLibrary, OPAL_PORTALS4_DOUBLE_PATH);
 #endif
-  for (const config::Setting& setting : config::Store::from_environment().settings()) {
+  const config::Store environment = config::Store::from_environment();
+  for (const config::Setting& setting : environment.settings()) {
     if (setting.name == kLibrary) own.set(kLibrary, setting.value);
   }
   return own;
