@@ -5,7 +5,6 @@ namespace opal::btl::portals4 {
 
 Result<Interface> Interface::open(const std::string& name) {
   OPAL_TRY_ASSIGN(const Library* const library, load_library(name));
-  if (const int result = library->init(); result != PTL_OK) return error_of(result, "PtlInit");
   Interface interface { *library };
   const unsigned int options = PTL_NI_MATCHING | PTL_NI_PHYSICAL;
   if (const int result =
@@ -21,9 +20,7 @@ Result<Interface> Interface::open(const std::string& name) {
 }
 
 Interface::~Interface() {
-  if (library_ == nullptr) return;
-  if (handle_ != PTL_INVALID_HANDLE) (void)library_->ni_fini(handle_);
-  library_->fini();
+  if (library_ != nullptr && handle_ != PTL_INVALID_HANDLE) (void)library_->ni_fini(handle_);
 }
 
 Result<Objects> Objects::create(const Interface& interface, std::size_t arrivals, std::size_t ends) {

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <map>
 #include <mutex>
@@ -38,7 +39,6 @@ Result<Library> load(const std::string& name) {
     if (function == nullptr) missing += fmt::format(" {}", symbol);
   };
   find(library.init, "PtlInit");
-  find(library.fini, "PtlFini");
   find(library.ni_init, "PtlNIInit");
   find(library.ni_fini, "PtlNIFini");
   find(library.get_phys_id, "PtlGetPhysId");
@@ -64,13 +64,22 @@ Result<Library> load(const std::string& name) {
 }  // namespace
 
 Result<const Library*> load_library(const std::string& name) {
+  struct Loaded {
+    Result<Library> library;
+    pid_t initialized = 0;  // the process that called PtlInit(); a forked child calls it again
+  };
   static std::mutex mutex;
-  static std::map<std::string, Result<Library>> loaded;
+  static std::map<std::string, Loaded> all;
   const std::lock_guard lock{mutex};
-  const auto found = loaded.try_emplace(name, Error{}).first;
-  if (!found->second && found->second.error().code == Errc{}) found->second = load(name);
-  if (!found->second) return found->second.error();
-  return &*found->second;
+  auto found = all.find(name);
+  if (found == all.end()) found = all.emplace(name, Loaded{load(name)}).first;
+  Loaded& loaded = found->second;
+  if (!loaded.library) return loaded.library.error();
+  if (loaded.initialized != ::getpid()) {
+    if (const int result = loaded.library->init(); result != PTL_OK) return error_of(result, "PtlInit");
+    loaded.initialized = ::getpid();
+  }
+  return &*loaded.library;
 }
 
 Error error_of(int result, const char* where) noexcept {
