@@ -28,45 +28,44 @@ Attributes attributes_of(const Interface& interface, const Config& config) {
 }  // namespace
 
 Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config) {
-  OPAL_TRY_ASSIGN(Interface interface, Interface::open(config.library));
-  const Attributes attributes = attributes_of(interface, config);
+  OPAL_TRY_ASSIGN(const Interface* const interface, Interface::open(config.library));
+  const Attributes attributes = attributes_of(*interface, config);
   OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
   OPAL_TRY_ASSIGN(ReceiveBuffers buffers,
                   ReceiveBuffers::create(rdm::wire::message_size(attributes.max_send), config.receive_memory.bytes));
-  auto opened = std::make_unique<Opened>(std::move(interface));
   const std::size_t ends = 2 * (config.settings.send_buffers + OneSided::kDepth);
-  OPAL_TRY(opened->create(kArrivals, ends));
-  OPAL_TRY_ASSIGN(auto wake_up, WakeUp::create(opened->interface, *opened->objects));
+  OPAL_TRY_ASSIGN(Objects objects, Objects::create(*interface, kArrivals, ends));
+  OPAL_TRY_ASSIGN(auto wake_up, WakeUp::create(*interface, objects));
   OPAL_TRY(waiting.watch(wake_up->fd()));
-  const ptl_process_t& process = opened->interface.process();
-  const Name name{process.phys.nid, process.phys.pid, opened->objects->message_entry(),
-                  opened->objects->memory_entry()};
+  const ptl_process_t& process = interface->process();
+  const Name name{process.phys.nid, process.phys.pid, objects.message_entry(), objects.memory_entry()};
   const ByteSpan bytes = bytes_of(name);
   Parts parts{.attributes = attributes,
               .settings = config.settings,
               .address = make_address(parameters, kMagic, "portals4", 0, {bytes.begin(), bytes.end()}),
               .waiting = std::move(waiting),
               .native = true};
-  std::unique_ptr<Module> module{
-      new Module{parameters, config, std::move(parts), std::move(opened), std::move(buffers), std::move(wake_up)}};
+  std::unique_ptr<Module> module{new Module{parameters, config, std::move(parts), *interface, std::move(objects),
+                                            std::move(buffers), std::move(wake_up)}};
   if (!module->receive_buffers_.post_idle(module->interface(), module->objects())) {
     return Error{Errc::limit_reached, 0, "portals4: the interface has no room for receive buffers"};
   }
   return module;
 }
 
-Module::Module(const ModuleParameters& parameters, const Config& config, Parts parts, std::unique_ptr<Opened> opened,
-               ReceiveBuffers receive_buffers, std::unique_ptr<WakeUp> wake_up)
+Module::Module(const ModuleParameters& parameters, const Config& config, Parts parts, const Interface& interface,
+               Objects objects, ReceiveBuffers receive_buffers, std::unique_ptr<WakeUp> wake_up)
     : Transport(parameters, std::move(parts),
                 [this](const Mapping&, std::uint32_t count, std::vector<rdm::SendBuffer*>& buffers) -> Result<void> {
                   for (std::uint32_t i = 0; i < count; ++i) buffers.push_back(&buffers_.emplace_back());
                   return {};
                 }),
-      opened_(std::move(opened)),
-      max_request_(std::min<std::uint64_t>(config.max_request.bytes, opened_->interface.limits().max_msg_size)),
+      interface_(interface),
+      objects_(std::move(objects)),
+      max_request_(std::min<std::uint64_t>(config.max_request.bytes, interface.limits().max_msg_size)),
       receive_buffers_(std::move(receive_buffers)),
       wake_up_(std::move(wake_up)),
-      memory_(interface(), objects(), parameters.registrations),
+      memory_(interface_, objects_, parameters.registrations),
       one_sided_(*this) {}
 
 void Module::close_in_child() noexcept {
@@ -77,11 +76,11 @@ void Module::close_in_child() noexcept {
 Module::~Module() {
   end_all();
   if (inherited()) {  // no call of Portals, which would change what the parent uses
-    opened_->objects->abandon();
-    opened_->interface.abandon();
+    objects_.abandon();
     return;
   }
   wait_for_leaving(rdm::kCloseTimeout);
+  wait_for_ends();
   wake_up_.reset();
   memory_.unlink_all();
   receive_buffers_.unlink(interface());

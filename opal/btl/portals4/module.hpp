@@ -5,7 +5,6 @@
 #pragma once
 #include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "opal/btl/portals4/config.hpp"
@@ -33,8 +32,8 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
 
   // For OneSided.
-  [[nodiscard]] const Interface& interface() const noexcept { return opened_->interface; }
-  [[nodiscard]] const Objects& objects() const noexcept { return *opened_->objects; }
+  [[nodiscard]] const Interface& interface() const noexcept { return interface_; }
+  [[nodiscard]] const Objects& objects() const noexcept { return objects_; }
   [[nodiscard]] std::uint64_t max_request() const noexcept { return max_request_; }
   /// Takes events of own operations; handles those for which OneSided waits, and keeps the others for progress().
   void collect_events() noexcept;
@@ -46,19 +45,8 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   bool transmit(rdm::Endpoint& to, rdm::SendBuffer& buffer, std::size_t size) noexcept override;
 
  private:
-  /// The interface and its objects, which refer to it; so they stay in place while the module is made.
-  struct Opened {
-    explicit Opened(Interface opened) noexcept : interface(std::move(opened)) {}
-    Result<void> create(std::size_t arrivals, std::size_t ends) {
-      OPAL_TRY_ASSIGN(Objects made, Objects::create(interface, arrivals, ends));
-      objects.emplace(std::move(made));
-      return {};
-    }
-    Interface interface;
-    std::optional<Objects> objects;
-  };
-  Module(const ModuleParameters& parameters, const Config& config, Parts parts, std::unique_ptr<Opened> opened,
-         ReceiveBuffers receive_buffers, std::unique_ptr<WakeUp> wake_up);
+  Module(const ModuleParameters& parameters, const Config& config, Parts parts, const Interface& interface,
+         Objects objects, ReceiveBuffers receive_buffers, std::unique_ptr<WakeUp> wake_up);
   bool poll_network() noexcept override;
   bool arm_network() noexcept override;
   [[nodiscard]] bool must_poll() const noexcept override { return out_of_buffers_; }
@@ -79,8 +67,12 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   void on_put(ByteSpan message, std::uint64_t number) noexcept;
   void on_sent_event(SendBuffer& buffer, const ptl_event_t& event) noexcept;
   void repeat(std::uint32_t slot) noexcept;
+  /// Waits for the events of own operations, at most kCloseTimeout: the interface must not deliver one to a queue that
+  /// has been freed.  If some do not come, the objects of the interface stay.
+  void wait_for_ends() noexcept;
 
-  const std::unique_ptr<Opened> opened_;
+  const Interface& interface_;
+  Objects objects_;
   const std::uint64_t max_request_;
   std::deque<SendBuffer> buffers_;
   ReceiveBuffers receive_buffers_;
@@ -89,6 +81,7 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   OneSided one_sided_;
   std::deque<Flow> flows_;           // by slot of the endpoint
   std::deque<WakeUp::Event> early_;  // events that were taken outside of progress()
+  std::size_t in_flight_ = 0;        // messages without their event
   bool out_of_buffers_ = false;      // receive buffers are to be posted
   bool disabled_ = false;            // the interface refuses messages until the entry is enabled
 };

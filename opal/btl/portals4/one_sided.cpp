@@ -111,6 +111,7 @@ void OneSided::advance() noexcept {
       continue;
     }
     free_.pop_back();
+    ++in_flight_;
     piece.operation = &operation;
     operation.moved += piece.size;
     ++transfer.in_flight;
@@ -120,6 +121,7 @@ void OneSided::advance() noexcept {
 
 void OneSided::on_event(Operation& ended, const ptl_event_t& event) noexcept {
   auto& piece = static_cast<Piece&>(ended);
+  --in_flight_;
   if (piece.operation == nullptr) return;
   RdmaOperation& operation = *std::exchange(piece.operation, nullptr);
   rdm::Transfer& transfer = module_.transfer_of(operation);

@@ -32,6 +32,8 @@ class OneSided {
   [[nodiscard]] static bool has(AtomicOp op, AtomicType type) noexcept;
   /// Takes an operation, whose Transfer is set.
   void start(RdmaOperation& operation) noexcept;
+  /// Pieces without their event.
+  [[nodiscard]] std::size_t in_flight() const noexcept { return in_flight_; }
   /// Posts what found no room.
   void resume() noexcept { advance(); }
   /// Handles the event that ends the piece `ended`.
@@ -58,7 +60,8 @@ class OneSided {
   Module& module_;
   std::deque<Piece> pieces_;
   std::vector<Piece*> free_;
-  std::vector<RdmaOperation*> unposted_;    // in order of start(); the first may be posted in part
+  std::vector<RdmaOperation*> unposted_;  // in order of start(); the first may be posted in part
+  std::size_t in_flight_ = 0;
   const rdm::Endpoint* dropped_ = nullptr;  // of drop(), while it waits
 };
 

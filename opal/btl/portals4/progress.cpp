@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "opal/btl/portals4/module.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::portals4 {
@@ -28,7 +29,10 @@ bool Module::post(SendBuffer& buffer, const Name& to, std::uint64_t number) noex
   const int result =
       interface().library().put(objects().memory(), offset_of(buffer.data), buffer.size, PTL_ACK_REQ, to.process(),
                                 to.message_entry, 0, 0, static_cast<Operation*>(&buffer), number);
-  if (result == PTL_OK) return true;
+  if (result == PTL_OK) {
+    ++in_flight_;
+    return true;
+  }
   on_stalled();
   if (result != PTL_NO_SPACE) {
     log::once(log::Level::error, "btl.portals4 put", "btl.portals4", "a message is not sent: {}",
@@ -55,6 +59,7 @@ bool Module::transmit(rdm::Endpoint& to, rdm::SendBuffer& buffer, std::size_t si
 }
 
 void Module::on_sent_event(SendBuffer& buffer, const ptl_event_t& event) noexcept {
+  --in_flight_;
   const bool numbered = buffer.number != kNoNumber;
   const rdm::Endpoint* const endpoint = endpoint_of({buffer.slot, buffer.key, 0, 0, rdm::wire::Kind::message, 0});
   Flow* const flow = numbered && endpoint != nullptr ? &flow_of(buffer.slot, buffer.key) : nullptr;
@@ -177,6 +182,19 @@ bool Module::poll_network() noexcept {
     if (result == PTL_OK) disabled_ = false;
   }
   return any;
+}
+
+void Module::wait_for_ends() noexcept {
+  wake_up_->disarm();
+  const Deadline deadline = Deadline::after(rdm::kCloseTimeout);
+  WakeUp::Event event;
+  while (in_flight_ + one_sided_.in_flight() != 0 && !deadline.expired()) {
+    if (next_event(event) && !event.arrival) on_event(event);
+  }
+  if (in_flight_ + one_sided_.in_flight() == 0) return;
+  log::warn("btl.portals4", "{} operations have not ended; their memory descriptor and queues stay",
+            in_flight_ + one_sided_.in_flight());
+  objects_.abandon();
 }
 
 void Module::collect_events() noexcept {

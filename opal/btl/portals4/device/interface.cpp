@@ -1,26 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/portals4/device/interface.hpp"
 
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+
 namespace opal::btl::portals4 {
 
-Result<Interface> Interface::open(const std::string& name) {
-  OPAL_TRY_ASSIGN(const Library* const library, load_library(name));
-  Interface interface { *library };
-  const unsigned int options = PTL_NI_MATCHING | PTL_NI_PHYSICAL;
-  if (const int result =
-          library->ni_init(PTL_IFACE_DEFAULT, options, PTL_PID_ANY, nullptr, &interface.limits_, &interface.handle_);
-      result != PTL_OK) {
-    interface.handle_ = PTL_INVALID_HANDLE;
-    return error_of(result, "PtlNIInit");
-  }
-  if (const int result = library->get_phys_id(interface.handle_, &interface.process_); result != PTL_OK) {
-    return error_of(result, "PtlGetPhysId");
-  }
-  return interface;
+Result<const Interface*> Interface::open(const std::string& name) {
+  struct Opened {
+    std::unique_ptr<Interface> interface;
+    pid_t process = 0;
+  };
+  static std::mutex mutex;
+  static std::map<std::string, Opened> all;
+  const std::lock_guard lock{mutex};
+  Opened& opened = all[name];
+  if (opened.interface != nullptr && opened.process == ::getpid()) return opened.interface.get();
+  OPAL_TRY_ASSIGN(const Library library, load_library(name));
+  std::unique_ptr<Interface> interface {
+    new Interface { library }
+  };
+  OPAL_TRY(interface->start());
+  (void)opened.interface.release();  // of the parent; modules that it has left to this child refer to it
+  opened = {std::move(interface), ::getpid()};
+  return opened.interface.get();
 }
 
-Interface::~Interface() {
-  if (library_ != nullptr && handle_ != PTL_INVALID_HANDLE) (void)library_->ni_fini(handle_);
+Result<void> Interface::start() noexcept {
+  if (const int result = library_.init(); result != PTL_OK) return error_of(result, "PtlInit");
+  const unsigned int options = PTL_NI_MATCHING | PTL_NI_PHYSICAL;
+  if (const int result = library_.ni_init(PTL_IFACE_DEFAULT, options, PTL_PID_ANY, nullptr, &limits_, &handle_);
+      result != PTL_OK) {
+    return error_of(result, "PtlNIInit");
+  }
+  const int result = library_.get_phys_id(handle_, &process_);
+  if (result != PTL_OK) return error_of(result, "PtlGetPhysId");
+  return {};
 }
 
 Result<Objects> Objects::create(const Interface& interface, std::size_t arrivals, std::size_t ends) {

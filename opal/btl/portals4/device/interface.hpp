@@ -16,29 +16,23 @@
 
 namespace opal::btl::portals4 {
 
-/// The interface: matching, with physical addresses.  Several of one process share what the library has.
+/// The default interface of a library: matching, with physical addresses.
 class OPAL_EXPORT Interface {
  public:
-  /// Opens the default interface.  Errors: not_supported (no library), and those of error_of().
-  static Result<Interface> open(const std::string& library);
-  Interface(Interface&& other) noexcept : library_(std::exchange(other.library_, nullptr)) {
-    handle_ = other.handle_;
-    limits_ = other.limits_;
-    process_ = other.process_;
-  }
-  Interface& operator=(Interface&&) = delete;
-  ~Interface();
+  /// Returns the interface of `library` of this process, which it opens once and never closes: the reference
+  /// implementation refuses PtlInit() after PtlFini(), and crashes after PtlNIFini().  A forked child opens its own.
+  /// Errors: not_supported (no library), and those of error_of().  Threads: safe from any thread.
+  static Result<const Interface*> open(const std::string& library);
 
-  [[nodiscard]] const Library& library() const noexcept { return *library_; }
+  [[nodiscard]] const Library& library() const noexcept { return library_; }
   [[nodiscard]] ptl_handle_ni_t handle() const noexcept { return handle_; }
   [[nodiscard]] const ptl_ni_limits_t& limits() const noexcept { return limits_; }
   [[nodiscard]] const ptl_process_t& process() const noexcept { return process_; }
-  /// Forgets the interface without closing it; in a forked child.
-  void abandon() noexcept { library_ = nullptr; }
 
  private:
-  explicit Interface(const Library& library) noexcept : library_(&library) {}
-  const Library* library_;  // null: nothing to close
+  explicit Interface(const Library& library) noexcept : library_(library) {}
+  Result<void> start() noexcept;
+  Library library_;
   ptl_handle_ni_t handle_ = PTL_INVALID_HANDLE;
   ptl_ni_limits_t limits_{};
   ptl_process_t process_{};
@@ -47,8 +41,7 @@ class OPAL_EXPORT Interface {
 /// What one module has of an interface.
 class Objects {
  public:
-  /// `interface` must outlive the objects.  `arrivals`, `ends`: events that the queues hold.  Errors: those of
-  /// error_of().
+  /// `arrivals`, `ends`: events that the queues hold.  Errors: those of error_of().
   static Result<Objects> create(const Interface& interface, std::size_t arrivals, std::size_t ends);
   Objects(Objects&& other) noexcept : interface_(std::exchange(other.interface_, nullptr)) {
     arrivals_ = other.arrivals_;

@@ -3,10 +3,8 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <map>
-#include <mutex>
+#include <type_traits>
 
 #include "opal/core/text.hpp"
 
@@ -21,7 +19,9 @@ constexpr bool kIsDouble = false;
 #endif
 constexpr const char* kDoubleMark = "opal_portals4_double";  // a symbol that only the test double exports
 
-Result<Library> load(const std::string& name) {
+}  // namespace
+
+Result<Library> load_library(const std::string& name) {
   void* const object = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr) {
     const std::string why = fmt::format("portals4: cannot load the library (btl_portals4_library): {}", ::dlerror());
@@ -40,7 +40,6 @@ Result<Library> load(const std::string& name) {
   };
   find(library.init, "PtlInit");
   find(library.ni_init, "PtlNIInit");
-  find(library.ni_fini, "PtlNIFini");
   find(library.get_phys_id, "PtlGetPhysId");
   find(library.pt_alloc, "PtlPTAlloc");
   find(library.pt_free, "PtlPTFree");
@@ -59,27 +58,6 @@ Result<Library> load(const std::string& name) {
   find(library.swap, "PtlSwap");
   if (missing.empty()) return library;
   return Error{Errc::not_supported, 0, kept_for_ever(fmt::format("portals4: {} lacks{}", name, missing))};
-}
-
-}  // namespace
-
-Result<const Library*> load_library(const std::string& name) {
-  struct Loaded {
-    Result<Library> library;
-    pid_t initialized = 0;  // the process that called PtlInit(); a forked child calls it again
-  };
-  static std::mutex mutex;
-  static std::map<std::string, Loaded> all;
-  const std::lock_guard lock{mutex};
-  auto found = all.find(name);
-  if (found == all.end()) found = all.emplace(name, Loaded{load(name)}).first;
-  Loaded& loaded = found->second;
-  if (!loaded.library) return loaded.library.error();
-  if (loaded.initialized != ::getpid()) {
-    if (const int result = loaded.library->init(); result != PTL_OK) return error_of(result, "PtlInit");
-    loaded.initialized = ::getpid();
-  }
-  return &*loaded.library;
 }
 
 Error error_of(int result, const char* where) noexcept {

@@ -14,7 +14,6 @@ namespace opal::btl::portals4 {
 struct Library {
   decltype(&::PtlInit) init = nullptr;
   decltype(&::PtlNIInit) ni_init = nullptr;
-  decltype(&::PtlNIFini) ni_fini = nullptr;
   decltype(&::PtlGetPhysId) get_phys_id = nullptr;
   decltype(&::PtlPTAlloc) pt_alloc = nullptr;
   decltype(&::PtlPTFree) pt_free = nullptr;
@@ -33,11 +32,9 @@ struct Library {
   decltype(&::PtlSwap) swap = nullptr;
 };
 
-/// Loads the library `name` and calls PtlInit() on its first call in this process.  Never calls PtlFini(), after which
-/// the reference implementation refuses another PtlInit(), and never unloads the library, since it may have threads.
-/// Errors: not_supported (it cannot be loaded, lacks a function, or does not fit the header of this build), and those
-/// of error_of().
-Result<const Library*> load_library(const std::string& name);
+/// Loads the library `name`.  Never unloads it, since it may have threads.
+/// Errors: not_supported (it cannot be loaded, lacks a function, or does not fit the header of this build).
+Result<Library> load_library(const std::string& name);
 
 /// The Error for a result of Portals that is not PTL_OK; detail is the result.
 Error error_of(int result, const char* where) noexcept;

@@ -63,7 +63,6 @@ void WakeUp::abandon() noexcept {
 }
 
 void WakeUp::run() noexcept {
-  const std::array queues{objects_.arrivals(), objects_.ends()};
   std::unique_lock lock{mutex_};
   for (;;) {
     changed_.wait(lock, [this] { return stop_ || state_ == State::armed; });
@@ -73,7 +72,7 @@ void WakeUp::run() noexcept {
     Event taken{};
     int result = PTL_EQ_EMPTY;
     while (result == PTL_EQ_EMPTY && !give_back_) {
-      result = interface_.library().eq_poll(queues.data(), queues.size(), kPollTime, &taken.event, &which);
+      result = interface_.library().eq_poll(queues_.data(), queues_.size(), kPollTime, &taken.event, &which);
     }
     lock.lock();
     if (result == PTL_EQ_EMPTY) {

@@ -26,7 +26,7 @@ class WakeUp {
     bool arrival;  ///< of the queue `arrivals`
   };
 
-  /// `interface` and `objects` must outlive it.  Errors: os.
+  /// Errors: os.
   static Result<std::unique_ptr<WakeUp>> create(const Interface& interface, const Objects& objects);
   ~WakeUp();
   WakeUp(const WakeUp&) = delete;
@@ -48,11 +48,11 @@ class WakeUp {
  private:
   enum class State : std::uint8_t { idle, armed, taken };
   WakeUp(const Interface& interface, const Objects& objects, Fd fd) noexcept
-      : interface_(interface), objects_(objects), fd_(std::move(fd)) {}
+      : interface_(interface), queues_{objects.arrivals(), objects.ends()}, fd_(std::move(fd)) {}
   void run() noexcept;
 
   const Interface& interface_;
-  const Objects& objects_;
+  const std::array<ptl_handle_eq_t, 2> queues_;  // arrivals, ends
   Fd fd_;
   std::mutex mutex_;
   std::condition_variable changed_;
