@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace opal::btl::portals4 {
 
@@ -13,6 +14,7 @@ Result<const Interface*> Interface::open(const std::string& name) {
   struct Opened {
     std::unique_ptr<Interface> interface;
     pid_t process = 0;
+    std::vector<std::unique_ptr<Interface>> of_parents;  // modules that a parent has left to this child refer to them
   };
   static std::mutex mutex;
   static std::map<std::string, Opened> all;
@@ -24,8 +26,9 @@ Result<const Interface*> Interface::open(const std::string& name) {
     new Interface { library }
   };
   OPAL_TRY(interface->start());
-  (void)opened.interface.release();  // of the parent; modules that it has left to this child refer to it
-  opened = {std::move(interface), ::getpid()};
+  if (opened.interface != nullptr) opened.of_parents.push_back(std::move(opened.interface));
+  opened.interface = std::move(interface);
+  opened.process = ::getpid();
   return opened.interface.get();
 }
 
