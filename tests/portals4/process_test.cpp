@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "opal/core/sanitizer.hpp"
 #include "tests/portals4/descriptor.hpp"
 #include "tests/portals4/test_side.hpp"
 #include "tests/portals4/wire.hpp"
@@ -204,7 +205,7 @@ TEST(Portals4Processes, MemoryThatIsNotAccessibleFailsTheOperationOnly) {
   side.expect_acknowledged();
 }
 
-#if !defined(__SANITIZE_THREAD__)  // it has no threads in the child of a process with threads
+#if !OPAL_THREAD_SANITIZER  // it has no threads in the child of a process with threads
 TEST(Portals4Fork, ChildStartsAnewAndTheParentGoesOn) {
   const Side side;
   char byte = 0;
