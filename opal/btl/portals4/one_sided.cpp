@@ -111,7 +111,6 @@ void OneSided::advance() noexcept {
       continue;
     }
     free_.pop_back();
-    ++in_flight_;
     piece.operation = &operation;
     operation.moved += piece.size;
     ++transfer.in_flight;
@@ -121,7 +120,7 @@ void OneSided::advance() noexcept {
 
 void OneSided::on_event(Operation& ended, const ptl_event_t& event) noexcept {
   auto& piece = static_cast<Piece&>(ended);
-  --in_flight_;
+  free_.push_back(&piece);
   if (piece.operation == nullptr) return;
   RdmaOperation& operation = *std::exchange(piece.operation, nullptr);
   rdm::Transfer& transfer = module_.transfer_of(operation);
@@ -134,7 +133,6 @@ void OneSided::on_event(Operation& ended, const ptl_event_t& event) noexcept {
     operation.error = error_of_event(event.ni_fail_type);
     std::erase(unposted_, &operation);
   }
-  free_.push_back(&piece);
   finish_if_ended(operation);
   advance();
 }

@@ -33,7 +33,7 @@ class OneSided {
   /// Takes an operation, whose Transfer is set.
   void start(RdmaOperation& operation) noexcept;
   /// Pieces without their event.
-  [[nodiscard]] std::size_t in_flight() const noexcept { return in_flight_; }
+  [[nodiscard]] std::size_t in_flight() const noexcept { return kDepth - free_.size(); }
   /// Posts what found no room.
   void resume() noexcept { advance(); }
   /// Handles the event that ends the piece `ended`.
@@ -47,7 +47,7 @@ class OneSided {
  private:
   struct Piece : Operation {
     Piece() noexcept : Operation(Kind::one_sided) {}
-    RdmaOperation* operation = nullptr;  // null: free
+    RdmaOperation* operation = nullptr;  // null: free, or given up by drop()
     std::uint64_t size = 0;
     std::uint64_t operand = 0;  // of an atomic
     std::uint64_t compare = 0;
@@ -60,8 +60,7 @@ class OneSided {
   Module& module_;
   std::deque<Piece> pieces_;
   std::vector<Piece*> free_;
-  std::vector<RdmaOperation*> unposted_;  // in order of start(); the first may be posted in part
-  std::size_t in_flight_ = 0;
+  std::vector<RdmaOperation*> unposted_;    // in order of start(); the first may be posted in part
   const rdm::Endpoint* dropped_ = nullptr;  // of drop(), while it waits
 };
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <deque>
 
@@ -176,6 +177,45 @@ TEST(Portals4Module, ALargePutGoesInPiecesAndARefusedOneIsRepeatedByMessages) {
   EXPECT_EQ(region[99], source[99]);
   EXPECT_NE(put_to(4096), Errc{});
   EXPECT_EQ(region[4096], std::byte{});
+}
+
+TEST(Portals4Module, EventsThatComeAfterADisconnectHasGivenUpFreeTheirPlaces) {
+  Child child{[](Channel& parent) -> int {
+    std::vector<std::byte> region(4096);
+    Side side{opener(config())};
+    const MemoryHandle handle = *side.module().register_memory(region.data(), region.size(), Rights::all);
+    const auto address = reinterpret_cast<std::uint64_t>(region.data());
+    parent.send(side.blob());
+    parent.send({handle.bytes().begin(), handle.bytes().end()});
+    parent.send({bytes_of(address).begin(), bytes_of(address).end()});
+    for (;;) side.module().progress(64);
+  }};
+  Side a{opener(config())};
+  Side b{opener(config())};
+  btl::Endpoint* const stopped = a.connect(child.channel().receive());
+  const MemoryHandle remote = *MemoryHandle::from_bytes(child.channel().receive());
+  std::uint64_t address = 0;
+  ASSERT_TRUE(read_object(child.channel().receive(), address));
+  ASSERT_EQ(send(*stopped, pattern(8, 1), {}, a), Post::done);
+  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  const auto source = pattern(64, 1);
+  std::vector<CountedCompletion> lost(btl::portals4::OneSided::kDepth);
+  for (CountedCompletion& completion : lost) {
+    ASSERT_EQ(a.module().put(*stopped, source.data(), nullptr, address, remote, source.size(), completion),
+              Post::queued);
+  }
+  a.module().disconnect(*stopped);
+  for (const CountedCompletion& completion : lost) EXPECT_EQ(completion.error.code, Errc::canceled);
+  ASSERT_EQ(::kill(child.pid(), SIGCONT), 0);
+  btl::Endpoint* const route = a.connect(b);
+  std::vector<std::byte> region(64);
+  const MemoryHandle own = *b.module().register_memory(region.data(), region.size(), Rights::all);
+  const auto put = [&](Completion& done) {
+    return a.module().put(*route, source.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), own,
+                          source.size(), done);
+  };
+  EXPECT_EQ(finish(put, a, b).code, Errc{});
+  EXPECT_EQ(region, source);
 }
 
 TEST(Portals4Module, TheDeathOfAPeerIsNoticedByTheInterface) {

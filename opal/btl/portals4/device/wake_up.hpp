@@ -35,7 +35,7 @@ class WakeUp {
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   /// Gives the queues to the thread.  Starts the thread on its first call.
   void arm();
-  /// True while the thread has the queues.  Once it is false, `first` holds the event that the thread took, if any.
+  /// True while the thread has the queues.  Once it is false, take() returns the event that the thread took, if any.
   [[nodiscard]] bool armed() const noexcept { return state_.load(std::memory_order_acquire) == State::armed; }
   /// Returns the event that the thread took and resets fd(); false: there is none.
   bool take(Event& event) noexcept;
