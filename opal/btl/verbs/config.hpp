@@ -36,12 +36,11 @@ struct Config {
   /// Most send buffers of a module; they are allocated on demand, while message_memory has room.
   std::uint32_t send_buffers = 1024;
   /// Messages up to this size are posted inline (IBV_SEND_INLINE); less if the device allows less.
-  ByteSize inline_size = 256_B;
-  /// Largest window of a peer: messages that it may have in flight to this process.  A window starts with 8 messages;
-  /// with 4 when half of receive_buffers is promised, or half of message_memory is used.  It grows on the peer's
-  /// request while that half of receive_buffers, and message_memory, have room. All peers of a device use one shared
-  /// receive queue.  Each has its window and 7 buffers of it promised; the sum of the promises is what receive_buffers
-  /// limits.
+  ByteSize inline_size = 128_B;
+  /// Largest window of a peer: messages that it may have in flight to this process.  A window starts with 2 messages.
+  /// It doubles on the peer's request while half of receive_buffers, and message_memory, have room.  All peers of a
+  /// device use one shared receive queue.  Each has its window (over iWARP 7 buffers more) of it promised; the sum of
+  /// the promises is what receive_buffers limits.
   std::uint32_t credits = 64;
   /// Most bytes of a put or get in one work request; less if the device allows less.  A device may count every lost
   /// packet of a request against kRetryCount, so larger requests make a living peer look dead on a lossy network.
@@ -67,8 +66,8 @@ inline constexpr config::Var<Config> kVars[] = {
     {"max_send",
      &Config::max_send,
      config::Level::tuner,
-     "Largest active message, header and payload; the same on all sides.  Every peer costs at least 15 buffers of this "
-     "size, at most 64 and seven.",
+     "Largest active message, header and payload; the same on all sides.  Every peer costs at least 2 buffers of this "
+     "size, at most 64 (over iWARP 7 more).",
      {.min = 1_KiB, .max = 1_MiB}},
     {"pin_limit", &Config::pin_limit, config::Level::tuner,
      "Most memory that is registered with the device at a time, beside message buffers; larger regions are reached by "

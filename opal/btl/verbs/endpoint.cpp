@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "opal/btl/verbs/module.hpp"
 #include "opal/core/log.hpp"
@@ -13,7 +14,7 @@
 namespace opal::btl::verbs {
 namespace {
 
-/// Every 16th inline send is signalled; a send from a buffer always is, so that the buffer is freed.
+/// Every 16th send is signalled, and the last one that is posted at a time if a buffer waits for its completion.
 constexpr std::uint32_t kUnsignalled = 16;
 
 /// Send requests reserved for control frames.
@@ -37,7 +38,8 @@ ibv_send_wr request_of(std::span<ibv_sge> pieces) noexcept {
 }  // namespace
 
 std::uint32_t Endpoint::sends_for(std::uint32_t window) noexcept {
-  return 2 * window + 2 * kUnsignalled + kControlRoom;
+  // The completion of a signalled send is under way before the room for messages is used up.
+  return std::max(window, 2 * kUnsignalled) + 2 * kControlRoom;
 }
 
 // ---- Sending ----------------------------------------------------------------------------------------------------
@@ -59,16 +61,69 @@ Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
 bool Endpoint::post(ibv_send_wr& request, Buffer* buffer) noexcept {
   request.wr_id = posted_;
   ++unsignalled_;
-  if (buffer != nullptr || unsignalled_ >= kUnsignalled) request.send_flags |= IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  if (const int code = ibv_post_send(connection_->pair(), &request, &bad); code != 0) [[unlikely]] {
-    break_off({Errc::peer_gone, code, "ibv_post_send"});
-    return false;
+  holds_buffers_ = holds_buffers_ || buffer != nullptr;
+  if (last_round_ == verbs_.round()) {
+    add_to_batch(request);
+  } else {
+    last_round_ = verbs_.round();
+    if (holds_buffers_ || unsignalled_ >= kUnsignalled) request.send_flags |= IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    if (const int code = ibv_post_send(connection_->pair(), &request, &bad); code != 0) [[unlikely]] {
+      break_off({Errc::peer_gone, code, "ibv_post_send"});
+      return false;
+    }
+    if ((request.send_flags & IBV_SEND_SIGNALED) != 0) {
+      unsignalled_ = 0;
+      holds_buffers_ = false;
+    }
   }
-  if ((request.send_flags & IBV_SEND_SIGNALED) != 0) unsignalled_ = 0;
   sent_[posted_ % sent_.size()] = buffer;
   ++posted_;
+  if (batch_ != nullptr && (batch_->count == Batch::kMost || batch_->bytes >= Batch::kMostBytes)) post_batch();
   return true;
+}
+
+void Endpoint::add_to_batch(const ibv_send_wr& request) noexcept {
+  if (batch_ == nullptr) batch_ = std::make_unique<Batch>();
+  Batch& batch = *batch_;
+  if (batch.count == 0) verbs_.add_batch(*this);
+  ibv_send_wr& waiting = batch.requests[batch.count] = request;
+  ibv_sge& piece = batch.pieces[batch.count] = request.sg_list[0];
+  if ((request.send_flags & IBV_SEND_INLINE) != 0) {  // the caller's bytes are valid during its call alone
+    std::array<std::byte, Batch::kInlined>& inlined = batch.inlined[batch.count];
+    std::size_t size = 0;
+    for (int i = 0; i < request.num_sge; ++i) {
+      const ibv_sge& part = request.sg_list[i];
+      std::memcpy(inlined.data() + size, reinterpret_cast<const void*>(part.addr), part.length);
+      size += part.length;
+    }
+    piece = piece_of(inlined.data(), size);
+  }
+  waiting.sg_list = &piece;
+  waiting.num_sge = 1;
+  batch.bytes += piece.length;
+  ++batch.count;
+}
+
+void Endpoint::post_batch() noexcept {
+  if (batch_ == nullptr || batch_->count == 0) return;
+  Batch& batch = *batch_;
+  const std::uint32_t count = std::exchange(batch.count, 0);
+  batch.bytes = 0;
+  verbs_.remove_batch(*this);
+  if (connection_ == nullptr || broken_) return;
+  for (std::uint32_t i = 0; i + 1 < count; ++i) batch.requests[i].next = &batch.requests[i + 1];
+  ibv_send_wr& last = batch.requests[count - 1];
+  last.next = nullptr;
+  if (holds_buffers_ || unsignalled_ >= kUnsignalled) last.send_flags |= IBV_SEND_SIGNALED;
+  if ((last.send_flags & IBV_SEND_SIGNALED) != 0) {
+    unsignalled_ = 0;
+    holds_buffers_ = false;
+  }
+  ibv_send_wr* bad = nullptr;
+  if (const int code = ibv_post_send(connection_->pair(), batch.requests.data(), &bad); code != 0) [[unlikely]] {
+    break_off({Errc::peer_gone, code, "ibv_post_send"});  // its end gives the buffers back
+  }
 }
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
@@ -133,11 +188,13 @@ bool Endpoint::send_frame(const wire::Frame& frame, ByteSpan payload) noexcept {
     std::memcpy(buffer->data, bytes.data(), size);
     pieces[0] = piece_of(buffer->data, size, buffer->key);
   }
-  if (frame.kind == wire::Kind::goodbye) request.send_flags |= IBV_SEND_SIGNALED;
+  const bool last = frame.kind == wire::Kind::goodbye;
+  if (last) request.send_flags |= IBV_SEND_SIGNALED;
   if (!post(request, buffer)) {
     if (buffer != nullptr) verbs_.give_back(*buffer);
     return false;
   }
+  if (last) post_batch();
   return true;
 }
 

@@ -4,8 +4,11 @@
 // States of the acceptor: half_open (no `confirm` yet) -> connected -> ended.  Posts return `again` before connected.
 // After a failure (broken()) the module first delivers all messages that have arrived, then ends the endpoint.
 // After disconnect() the endpoint remains (leaving_) until the peer's device has acknowledged the goodbye.
+// The first message after a progress() is posted at once; those that follow before the next one form a batch, which is
+// posted with one doorbell when it is full, or at the next progress().
 // Owned by the module.  Threads: as the module.
 #pragma once
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,7 +34,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
 
   /// Receive buffers of a peer in addition to its window: for one confirm, two frames of credits, one goodbye, one
   /// `more` and one `grant`, and the buffer that a handler reads, whose credit may have been returned already.  iWARP
-  /// ends a connection if a message finds no buffer.
+  /// ends a connection if a message finds no buffer, so each peer has them there.  Other devices repeat such a message:
+  /// there these frames use buffers of any window.
   static constexpr std::uint32_t kReserve = 7;
   /// Send requests that the queue pair needs for a peer whose largest window is `window`.
   static std::uint32_t sends_for(std::uint32_t window) noexcept;
@@ -56,6 +60,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   [[nodiscard]] OneSidedQueue* one_sided_queue() noexcept;
   /// Retries what found no room; see Module::on_stalled().
   void resume() noexcept;
+  /// Posts the batch of messages.
+  void post_batch() noexcept;
   /// Destroys that queue; the module then completes the operations.
   void drop_one_sided_queue() noexcept;
   /// Accepts the connection of the peer's one-sided queue.  False: the request is not genuine, or there is no room.
@@ -110,6 +116,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
     return static_cast<std::uint32_t>(sent_.size()) - (posted_ - retired_);
   }
   bool post(ibv_send_wr& request, Buffer* buffer) noexcept;
+  void add_to_batch(const ibv_send_wr& request) noexcept;
   bool send_control(wire::Kind kind, ByteSpan payload) noexcept;
   bool send_frame(const wire::Frame& frame, ByteSpan payload) noexcept;
   void return_credits() noexcept;
@@ -151,6 +158,18 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
     std::unique_ptr<Connection> connection_;
   };
 
+  /// Messages that are posted together, with the bytes of those that are sent inline.
+  struct Batch {
+    static constexpr std::uint32_t kMost = 32;           // messages
+    static constexpr std::size_t kMostBytes = 32 << 10;  // so that a device never waits long for large messages
+    static constexpr std::size_t kInlined = 128;         // bytes; at least Config::inline_size
+    std::array<ibv_send_wr, kMost> requests;
+    std::array<ibv_sge, kMost> pieces;
+    std::array<std::array<std::byte, kInlined>, kMost> inlined;
+    std::uint32_t count = 0;
+    std::size_t bytes = 0;
+  };
+
   Module& verbs_;
   State state_ = State::resting;  // also of a new endpoint, before dial() or accept()
   bool broken_ = false;
@@ -165,6 +184,9 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   std::uint32_t posted_ = 0;        // number of posted send requests, modulo 2^32
   std::uint32_t retired_ = 0;       // number of those known to have ended, modulo 2^32
   std::uint32_t unsignalled_ = 0;   // requests posted since the last signalled one
+  bool holds_buffers_ = false;      // one of these has a buffer, which its completion frees
+  std::uint64_t last_round_ = 0;    // Module::round() of the last request that was posted
+  std::unique_ptr<Batch> batch_;    // null: no stream of messages so far
   std::vector<Buffer*> sent_;       // by number of the request modulo size: its buffer, or null
   // Receiving.
   std::uint32_t window_;        // receive buffers for this peer without kReserve

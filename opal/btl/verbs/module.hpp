@@ -73,6 +73,11 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   void on_confirmed(Endpoint& endpoint) noexcept;
   void on_broken() noexcept { some_broken_ = true; }
+  /// Number of the time between two calls of progress(): see Endpoint.
+  [[nodiscard]] std::uint64_t round() const noexcept { return round_; }
+  /// The endpoint has a batch, which progress() posts; or has none any more.
+  void add_batch(Endpoint& endpoint) { batches_.push_back(&endpoint); }
+  void remove_batch(const Endpoint& endpoint) noexcept { std::erase(batches_, &endpoint); }
   void on_ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] Memory& memory() noexcept { return memory_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.size(); }
@@ -84,7 +89,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void on_stalled() noexcept { some_stalled_ = true; }
   /// Adds `count` receive buffers for a peer; false: the remaining room is reserved for peers that connect later.
   bool widen_window(std::uint32_t count) noexcept;
-  void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + Endpoint::kReserve; }
+  void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + reserve(); }
 
  private:
   std::size_t receive(std::size_t budget) noexcept override;
@@ -98,6 +103,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
          Waiting waiting, const wire::Address& address);
 
   // peers.cpp
+  [[nodiscard]] std::uint32_t reserve() const noexcept { return device_.iwarp() ? Endpoint::kReserve : 0; }
   Result<std::uint32_t> reserve_window();
   Result<void> promise_receives(std::uint32_t count);
   Result<void> grow(BufferPool& pool, std::uint32_t count);
@@ -116,6 +122,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
   // progress.cpp
+  void post_batches() noexcept;
   bool poll_completions() noexcept;
   void on_completion(const ibv_wc& wc) noexcept;
   void collect_events() noexcept;
@@ -147,6 +154,9 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   bool some_broken_ = false;
   bool some_stalled_ = false;
   bool armed_ = false;
+  bool look_now_ = true;  // the next progress() polls events
+  std::uint64_t round_ = 1;
+  std::vector<Endpoint*> batches_;  // endpoints that have one
   std::uint32_t quiet_ = 0;  // consecutive rounds without a completion
   std::uint32_t busy_rounds_ = 0;
   std::size_t turns_ = 0;      // handlers that this progress() may still run

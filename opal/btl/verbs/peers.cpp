@@ -16,8 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRest{50};              // before the next attempt after a refusal (busy)
 constexpr std::chrono::milliseconds kAddressTimeout{5000};  // per step of address and route resolution
-constexpr std::uint32_t kFirstWindow = 8;                   // messages; until the peer requests more
-constexpr std::uint32_t kLeastWindow = 4;
+constexpr std::uint32_t kFirstWindow = 2;                   // messages; until the peer requests more
 constexpr std::uint32_t kFirstSends = 8;  // buffers
 
 void refuse(rdma_cm_id* id, wire::Reason reason) noexcept {
@@ -42,17 +41,11 @@ const char* text_of(wire::Reason reason) noexcept {
 Result<std::uint32_t> Module::reserve_window() {
   if (send_buffers_.count() == 0) OPAL_TRY(grow(send_buffers_, std::min(kFirstSends, most_sends_)));
   const std::uint32_t limit = device_.receive_limit();
-  Error why{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
-  // A peer gets kLeastWindow if more than half of the receive buffers are promised, or if the message buffers take more
-  // than half of message_memory_.
-  const bool late = promised_receives_ > limit / 2 || BufferPool::total() > message_memory_ / 2;
-  for (const std::uint32_t window : {late ? kLeastWindow : std::min(kFirstWindow, config_.credits), kLeastWindow}) {
-    if (window + Endpoint::kReserve > limit - promised_receives_) continue;
-    const auto promised = promise_receives(window + Endpoint::kReserve);
-    if (promised) return window;
-    why = promised.error();
-  }
-  return why;
+  const std::uint32_t window = std::min(kFirstWindow, config_.credits);
+  if (window + reserve() > limit - promised_receives_)
+    return Error{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
+  OPAL_TRY(promise_receives(window + reserve()));
+  return window;
 }
 
 Result<void> Module::promise_receives(std::uint32_t count) {
@@ -194,7 +187,7 @@ Endpoint::~Endpoint() {
 Connection::Settings Endpoint::settings() const noexcept {
   const Config& config = verbs_.config();
   Connection::Settings settings;
-  settings.shape = {sends_for(config.credits), static_cast<std::uint32_t>(config.inline_size.bytes)};
+  settings.shape = {sends_for(config.credits), static_cast<std::uint32_t>(std::min<std::uint64_t>(config.inline_size.bytes, Batch::kInlined))};
   settings.retry_count = kRetryCount;
   settings.ack_timeout = static_cast<std::uint8_t>(config.ack_timeout);
   settings.timeout_ms = static_cast<int>(std::min(kAddressTimeout, config.connect_timeout).count());
@@ -205,7 +198,10 @@ void Endpoint::drop_connection() noexcept {
   if (connection_ == nullptr) return;
   verbs_.leave(*connection_);
   connection_.reset();
+  post_batch();  // without a connection: drops it
   retire(posted_);
+  unsignalled_ = 0;
+  holds_buffers_ = false;
 }
 
 Result<void> Endpoint::dial(const SocketAddress& to, const Secret& key) {

@@ -9,9 +9,11 @@
 namespace opal::btl::verbs {
 namespace {
 
-/// Credits ensure that each message finds a receive buffer; these retries cover the time until a buffer is posted
-/// again.
-constexpr std::uint8_t kReceiverNotReadyRetries = 6;
+/// Credits ensure that each message finds a receive buffer; frames of control may have to wait for one (endpoint.hpp).
+/// 7: without a limit, since a peer that is stopped for a while must not look dead.
+constexpr std::uint8_t kReceiverNotReadyRetries = 7;
+/// The encoding of 0.64 ms between two such repetitions.
+constexpr std::uint8_t kReceiverNotReadyTimer = 12;
 
 Error manager_error(const char* where) noexcept { return device_error(errno, where); }
 
@@ -67,6 +69,7 @@ Result<void> Connection::move_to(ibv_qp_state state) noexcept {
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0 && !settings_.remote_access) attributes.qp_access_flags = 0;
   if ((mask & IBV_QP_TIMEOUT) != 0) attributes.timeout = settings_.ack_timeout;
   if ((mask & IBV_QP_RETRY_CNT) != 0) attributes.retry_cnt = settings_.retry_count;
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) attributes.min_rnr_timer = kReceiverNotReadyTimer;
   if ((mask & IBV_QP_RNR_RETRY) != 0) attributes.rnr_retry = kReceiverNotReadyRetries;
   if (const int code = ibv_modify_qp(pair_.get(), &attributes, mask); code != 0) {
     return device_error(code, "ibv_modify_qp", state);

@@ -1,0 +1,739 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/btl/verbs/device_double.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#undef ibv_query_port
+#undef ibv_reg_mr
+
+namespace opal::test::verbs_double {
+namespace {
+
+constexpr const char* kInterface = "double0";
+constexpr const char* kAddress = "10.99.0.1";
+
+/// A descriptor that is readable while a queue has entries.
+class Signal {
+ public:
+  Signal() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  ~Signal() { ::close(fd_); }
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+  void set(bool on) const noexcept {
+    std::uint64_t value = 1;
+    const ssize_t done = on ? ::write(fd_, &value, sizeof value) : ::read(fd_, &value, sizeof value);
+    (void)done;
+  }
+
+ private:
+  int fd_;
+};
+
+struct Channel : ibv_comp_channel {
+  Signal signal;
+  std::deque<ibv_cq*> events;
+};
+
+struct Completions : ibv_cq {
+  std::deque<ibv_wc> entries;
+  bool armed = false;
+};
+
+struct Receive {
+  std::uint64_t id;
+  std::byte* to;
+  std::uint32_t size;
+};
+
+struct Receives : ibv_srq {
+  std::deque<Receive> posted;
+  std::uint32_t limit = 0;
+};
+
+/// A work request with its own copy of the bytes to send.
+struct Work {
+  ibv_send_wr request{};
+  std::vector<std::byte> bytes;  // gathered; of reads and atomics empty
+  std::byte* local = nullptr;    // where reads and atomics write
+  std::uint64_t size = 0;
+};
+
+struct Pair : ibv_qp {
+  ibv_qp_state state = IBV_QPS_RESET;
+  std::uint32_t peer = 0;  // number of its queue pair
+  std::uint32_t depth = 0;
+  std::uint32_t inlined = 0;
+  std::uint64_t bytes = 0;  // see Counts::send_queue_bytes
+  unsigned access = 0;
+  std::uint32_t used = 0;                  // requests whose place is not free yet
+  std::uint32_t unsignalled = 0;           // of these, without a completion of their own so far
+  std::deque<Work> waiting;                // for a receive buffer of the peer, in order
+  std::deque<std::uint32_t> places_freed;  // by each completion that is not polled yet
+};
+
+struct Region : ibv_mr {
+  unsigned access = 0;
+};
+
+struct Id : rdma_cm_id {
+  std::uint16_t port = 0;
+  bool listens = false;
+  bool accepted = false;  // or connected
+  Id* other = nullptr;
+  std::uint32_t pair = 0;
+};
+
+struct Event : rdma_cm_event {
+  std::vector<std::byte> data;
+};
+
+struct ManagerChannel : rdma_event_channel {
+  Signal signal;
+  std::deque<std::unique_ptr<Event>> events;
+};
+
+struct Device {
+  std::recursive_mutex lock;
+  ibv_device device{};
+  Counts counts;
+  std::map<std::uint32_t, Pair*> pairs;
+  std::map<std::uint32_t, Region*> regions;  // by key
+  std::map<std::uint16_t, Id*> listeners;
+  std::uint32_t next = 100;  // number of a queue pair, or key
+  std::uint16_t next_port = 20000;
+};
+
+Device& device() {
+  static auto* const one = new Device;  // outlives the modules of static objects
+  return *one;
+}
+
+struct Locked : std::lock_guard<std::recursive_mutex> {
+  Locked() : std::lock_guard<std::recursive_mutex>(device().lock) {}
+};
+
+void add_completion(ibv_cq* queue, const ibv_wc& entry) {
+  auto& completions = *static_cast<Completions*>(queue);
+  completions.entries.push_back(entry);
+  if (!completions.armed || queue->channel == nullptr) return;
+  completions.armed = false;
+  auto& channel = *static_cast<Channel*>(queue->channel);
+  channel.events.push_back(queue);
+  channel.signal.set(true);
+}
+
+void complete(Pair& pair, const Work& work, ibv_wc_status status) {
+  ++pair.unsignalled;
+  if ((work.request.send_flags & IBV_SEND_SIGNALED) == 0 && status == IBV_WC_SUCCESS) return;
+  pair.places_freed.push_back(std::exchange(pair.unsignalled, 0));
+  ibv_wc entry{};
+  entry.wr_id = work.request.wr_id;
+  entry.status = status;
+  entry.qp_num = pair.qp_num;
+  entry.opcode = work.request.opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_WRITE;
+  add_completion(pair.send_cq, entry);
+}
+
+void flush(Pair& pair) {
+  pair.state = IBV_QPS_ERR;
+  while (!pair.waiting.empty()) {
+    complete(pair, pair.waiting.front(), IBV_WC_WR_FLUSH_ERR);
+    pair.waiting.pop_front();
+  }
+}
+
+bool allowed(std::uint32_t key, std::uint64_t address, std::uint64_t size, unsigned access) {
+  const auto found = device().regions.find(key);
+  if (found == device().regions.end()) return false;
+  const Region& region = *found->second;
+  const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(region.addr);
+  return offset <= region.length && size <= region.length - offset && (region.access & access) == access;
+}
+
+std::uint64_t atomic(const ibv_send_wr& request) {
+  auto* const word = reinterpret_cast<std::uint64_t*>(request.wr.atomic.remote_addr);
+  if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    return __atomic_fetch_add(word, request.wr.atomic.compare_add, __ATOMIC_SEQ_CST);
+  }
+  std::uint64_t expected = request.wr.atomic.compare_add;
+  __atomic_compare_exchange_n(word, &expected, request.wr.atomic.swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return expected;
+}
+
+ibv_wc_status send(Pair& peer, const Work& work) {
+  auto& receives = *static_cast<Receives*>(peer.srq);
+  const Receive receive = receives.posted.front();
+  receives.posted.pop_front();
+  ibv_wc entry{};
+  entry.wr_id = receive.id;
+  entry.qp_num = peer.qp_num;
+  entry.opcode = IBV_WC_RECV;
+  const bool fits = work.bytes.size() <= receive.size;
+  entry.status = fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
+  entry.byte_len = static_cast<std::uint32_t>(work.bytes.size());
+  if (fits) std::copy(work.bytes.begin(), work.bytes.end(), receive.to);
+  add_completion(peer.recv_cq, entry);
+  return fits ? IBV_WC_SUCCESS : IBV_WC_REM_INV_REQ_ERR;
+}
+
+ibv_wc_status access_memory(const Pair& peer, const Work& work) {
+  const ibv_send_wr& request = work.request;
+  const bool is_atomic =
+      request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  const unsigned access = is_atomic                             ? IBV_ACCESS_REMOTE_ATOMIC
+                          : request.opcode == IBV_WR_RDMA_WRITE ? IBV_ACCESS_REMOTE_WRITE
+                                                                : IBV_ACCESS_REMOTE_READ;
+  const std::uint64_t address = is_atomic ? request.wr.atomic.remote_addr : request.wr.rdma.remote_addr;
+  const std::uint32_t key = is_atomic ? request.wr.atomic.rkey : request.wr.rdma.rkey;
+  if ((peer.access & access) != access || !allowed(key, address, work.size, access)) return IBV_WC_REM_ACCESS_ERR;
+  if (is_atomic) {
+    const std::uint64_t before = atomic(request);
+    std::memcpy(work.local, &before, sizeof before);
+  } else if (access == IBV_ACCESS_REMOTE_WRITE) {
+    std::memcpy(reinterpret_cast<void*>(address), work.bytes.data(), work.bytes.size());
+  } else {
+    std::memcpy(work.local, reinterpret_cast<const void*>(address), work.size);
+  }
+  return IBV_WC_SUCCESS;
+}
+
+/// False: the peer has no receive buffer.
+bool execute(Pair& pair, const Work& work) {
+  const auto found = device().pairs.find(pair.peer);
+  ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;
+  if (pair.state == IBV_QPS_ERR) {
+    status = IBV_WC_WR_FLUSH_ERR;
+  } else if (found != device().pairs.end() && found->second->state >= IBV_QPS_RTR &&
+             found->second->state != IBV_QPS_ERR) {
+    Pair& peer = *found->second;
+    const bool message = work.request.opcode == IBV_WR_SEND;
+    if (message && static_cast<Receives*>(peer.srq)->posted.empty()) return false;
+    status = message ? send(peer, work) : access_memory(peer, work);
+  }
+  complete(pair, work, status);
+  if (status != IBV_WC_SUCCESS) flush(pair);
+  return true;
+}
+
+void run_waiting() {
+  for (const auto& [number, pair] : device().pairs) {
+    while (!pair->waiting.empty()) {
+      const Work work = pair->waiting.front();
+      pair->waiting.pop_front();
+      if (execute(*pair, work)) continue;
+      pair->waiting.push_front(work);
+      break;
+    }
+  }
+}
+
+int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) {
+  const Locked locked;
+  auto& pair = *static_cast<Pair*>(qp);
+  ++device().counts.doorbells;
+  for (ibv_send_wr* request = list; request != nullptr; request = request->next) {
+    *bad = request;
+    if (pair.state != IBV_QPS_RTS && pair.state != IBV_QPS_ERR) return EINVAL;
+    if (pair.used == pair.depth) return ENOMEM;
+    Work work;
+    work.request = *request;
+    const bool inlined = (request->send_flags & IBV_SEND_INLINE) != 0;
+    const bool reads = request->opcode != IBV_WR_SEND && request->opcode != IBV_WR_RDMA_WRITE;
+    for (int i = 0; i < request->num_sge; ++i) {
+      const ibv_sge& piece = request->sg_list[i];
+      if (!inlined && !allowed(piece.lkey, piece.addr, piece.length, reads ? IBV_ACCESS_LOCAL_WRITE : 0)) return EFAULT;
+      const auto* const from = reinterpret_cast<const std::byte*>(piece.addr);
+      if (reads) {
+        work.local = reinterpret_cast<std::byte*>(piece.addr);
+      } else {
+        work.bytes.insert(work.bytes.end(), from, from + piece.length);
+      }
+      work.size += piece.length;
+    }
+    if (inlined && work.size > pair.inlined) return EINVAL;
+    ++device().counts.work_requests;
+    ++pair.used;
+    if (!pair.waiting.empty() || !execute(pair, work)) {
+      ++device().counts.receiver_waits;
+      pair.waiting.push_back(std::move(work));
+    }
+  }
+  *bad = nullptr;
+  return 0;
+}
+
+int poll(ibv_cq* queue, int most, ibv_wc* entries) {
+  const Locked locked;
+  auto& completions = *static_cast<Completions*>(queue);
+  int count = 0;
+  for (; count < most && !completions.entries.empty(); ++count) {
+    const ibv_wc entry = entries[count] = completions.entries.front();
+    completions.entries.pop_front();
+    if (entry.opcode == IBV_WC_RECV) continue;
+    ++device().counts.send_completions;
+    const auto found = device().pairs.find(entry.qp_num);
+    if (found == device().pairs.end()) continue;
+    found->second->used -= found->second->places_freed.front();
+    found->second->places_freed.pop_front();
+  }
+  return count;
+}
+
+int arm(ibv_cq* queue, int /*solicited_only*/) {
+  const Locked locked;
+  static_cast<Completions*>(queue)->armed = true;
+  return 0;
+}
+
+int post_receive(ibv_srq* queue, ibv_recv_wr* list, ibv_recv_wr** bad) {
+  const Locked locked;
+  auto& receives = *static_cast<Receives*>(queue);
+  for (ibv_recv_wr* request = list; request != nullptr; request = request->next) {
+    *bad = request;
+    if (receives.posted.size() == receives.limit) return ENOMEM;
+    const ibv_sge& piece = request->sg_list[0];
+    if (!allowed(piece.lkey, piece.addr, piece.length, IBV_ACCESS_LOCAL_WRITE)) return EFAULT;
+    receives.posted.push_back({request->wr_id, reinterpret_cast<std::byte*>(piece.addr), piece.length});
+  }
+  run_waiting();
+  return 0;
+}
+
+Id& id_of(rdma_cm_id* id) { return *static_cast<Id*>(id); }
+
+void notify(Id& id, rdma_cm_event_type type, const rdma_conn_param* parameters, int status = 0, Id* listener = nullptr) {
+  auto event = std::make_unique<Event>();
+  static_cast<rdma_cm_event&>(*event) = {};
+  event->id = &id;
+  event->listen_id = listener;
+  event->event = type;
+  event->status = status;
+  if (parameters != nullptr) {
+    event->param.conn = *parameters;
+    const auto* const bytes = static_cast<const std::byte*>(parameters->private_data);
+    event->data.assign(bytes, bytes + parameters->private_data_len);
+    event->param.conn.private_data = event->data.data();
+  }
+  auto& channel = *static_cast<ManagerChannel*>(id.channel);
+  channel.events.push_back(std::move(event));
+  channel.signal.set(true);
+}
+
+rdma_conn_param with_data(const void* data, std::uint8_t size) {
+  rdma_conn_param parameters{};
+  parameters.private_data = data;
+  parameters.private_data_len = size;
+  return parameters;
+}
+
+ibv_context& manager_context() {
+  static ibv_context context = [] {
+    ibv_context made{};
+    made.device = &device().device;
+    return made;
+  }();
+  return context;
+}
+
+/// The size of a send queue in mlx5: slots of 64 bytes, as many as the largest request needs, a power of two in all.
+std::uint64_t queue_bytes(const ibv_qp_cap& cap) {
+  const std::uint64_t pieces = cap.max_send_sge * 16;
+  const std::uint64_t inlined = cap.max_inline_data == 0 ? 0 : (cap.max_inline_data + 4 + 15) / 16 * 16;
+  const std::uint64_t one = (16 + std::max(pieces, inlined) + 63) / 64 * 64;
+  return std::bit_ceil(one * cap.max_send_wr);
+}
+
+}  // namespace
+
+Counts counts() noexcept {
+  const Locked locked;
+  return device().counts;
+}
+
+}  // namespace opal::test::verbs_double
+
+using namespace opal::test::verbs_double;  // NOLINT(google-build-using-namespace): the C functions below are its outside
+
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
+#pragma GCC visibility push(default)  // libopal finds them in the program
+extern "C" {
+
+// ---- The network interface --------------------------------------------------------------------------------------
+
+int getifaddrs(ifaddrs** list) noexcept {
+  struct Interface : ifaddrs {
+    sockaddr_in address{}, mask{};
+  };
+  auto* const one = new Interface{};
+  one->address.sin_family = one->mask.sin_family = AF_INET;
+  ::inet_pton(AF_INET, kAddress, &one->address.sin_addr);
+  ::inet_pton(AF_INET, "255.255.255.0", &one->mask.sin_addr);
+  one->ifa_name = const_cast<char*>(kInterface);
+  one->ifa_flags = IFF_UP | IFF_RUNNING;
+  one->ifa_addr = reinterpret_cast<sockaddr*>(&one->address);
+  one->ifa_netmask = reinterpret_cast<sockaddr*>(&one->mask);
+  *list = one;
+  return 0;
+}
+void freeifaddrs(ifaddrs* list) noexcept {
+  struct Interface : ifaddrs {
+    sockaddr_in address{}, mask{};
+  };
+  delete static_cast<Interface*>(list);
+}
+
+// ---- libibverbs -------------------------------------------------------------------------------------------------
+
+ibv_device** ibv_get_device_list(int* count) {
+  *count = 1;
+  return new ibv_device* [2] { &device().device, nullptr };
+}
+void ibv_free_device_list(ibv_device** list) { delete[] list; }
+const char* ibv_get_device_name(ibv_device*) { return kInterface; }
+
+ibv_context* ibv_open_device(ibv_device* opened) {
+  auto* const context = new ibv_context{};
+  context->device = opened;
+  context->ops.post_send = &post_send;
+  context->ops.poll_cq = &poll;
+  context->ops.req_notify_cq = &arm;
+  context->ops.post_srq_recv = &post_receive;
+  context->async_fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  return context;
+}
+int ibv_close_device(ibv_context* context) {
+  ::close(context->async_fd);
+  delete context;
+  return 0;
+}
+
+int ibv_query_device(ibv_context*, ibv_device_attr* attributes) {
+  *attributes = {};
+  attributes->max_qp_wr = attributes->max_srq_wr = 16384;
+  attributes->max_cqe = 1 << 20;
+  attributes->max_sge = 8;
+  attributes->max_qp_rd_atom = attributes->max_qp_init_rd_atom = 16;
+  attributes->max_mr_size = ~std::uint64_t{0};
+  attributes->atomic_cap = IBV_ATOMIC_GLOB;
+  return 0;
+}
+int ibv_query_port(ibv_context*, std::uint8_t, _compat_ibv_port_attr* compat) {
+  auto* const attributes = reinterpret_cast<ibv_port_attr*>(compat);
+  attributes->state = IBV_PORT_ACTIVE;
+  attributes->max_msg_sz = 1U << 30;
+  return 0;
+}
+int ibv_query_gid(ibv_context*, std::uint8_t, int, ibv_gid* gid) {
+  *gid = {};
+  return 0;
+}
+
+ibv_pd* ibv_alloc_pd(ibv_context* context) { return new ibv_pd{context, 0}; }
+int ibv_dealloc_pd(ibv_pd* domain) {
+  delete domain;
+  return 0;
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* base, std::size_t size, std::uint64_t, unsigned access) {
+  const Locked locked;
+  auto* const region = new Region;
+  static_cast<ibv_mr&>(*region) = {domain->context, domain, base, size, 0, 0, 0};
+  region->lkey = region->rkey = ++device().next;
+  region->access = access;
+  device().regions[region->rkey] = region;
+  device().counts.registered_bytes += size;
+  return region;
+}
+ibv_mr* ibv_reg_mr(ibv_pd* domain, void* base, std::size_t size, int access) {
+  return ibv_reg_mr_iova2(domain, base, size, 0, static_cast<unsigned>(access));
+}
+int ibv_dereg_mr(ibv_mr* region) {
+  const Locked locked;
+  device().regions.erase(region->rkey);
+  device().counts.registered_bytes -= region->length;
+  delete static_cast<Region*>(region);
+  return 0;
+}
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  auto* const channel = new Channel;
+  channel->context = context;
+  channel->fd = channel->signal.fd();
+  channel->refcnt = 0;
+  return channel;
+}
+int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  delete static_cast<Channel*>(channel);
+  return 0;
+}
+int ibv_get_cq_event(ibv_comp_channel* from, ibv_cq** queue, void** context) {
+  const Locked locked;
+  auto& channel = *static_cast<Channel*>(from);
+  if (channel.events.empty()) {
+    errno = EAGAIN;
+    return -1;
+  }
+  *queue = channel.events.front();
+  *context = nullptr;
+  channel.events.pop_front();
+  if (channel.events.empty()) channel.signal.set(false);
+  return 0;
+}
+void ibv_ack_cq_events(ibv_cq*, unsigned) {}
+int ibv_get_async_event(ibv_context*, ibv_async_event*) {
+  errno = EAGAIN;
+  return -1;
+}
+void ibv_ack_async_event(ibv_async_event*) {}
+
+ibv_cq* ibv_create_cq(ibv_context* context, int depth, void*, ibv_comp_channel* channel, int) {
+  auto* const queue = new Completions;
+  static_cast<ibv_cq&>(*queue) = {};
+  queue->context = context;
+  queue->channel = channel;
+  queue->cqe = depth;
+  return queue;
+}
+int ibv_resize_cq(ibv_cq* queue, int depth) {
+  queue->cqe = depth;
+  return 0;
+}
+int ibv_destroy_cq(ibv_cq* queue) {
+  delete static_cast<Completions*>(queue);
+  return 0;
+}
+
+ibv_srq* ibv_create_srq(ibv_pd* domain, ibv_srq_init_attr* attributes) {
+  auto* const queue = new Receives;
+  static_cast<ibv_srq&>(*queue) = {};
+  queue->context = domain->context;
+  queue->limit = attributes->attr.max_wr;
+  return queue;
+}
+int ibv_destroy_srq(ibv_srq* queue) {
+  delete static_cast<Receives*>(queue);
+  return 0;
+}
+
+ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
+  const Locked locked;
+  auto* const pair = new Pair;
+  static_cast<ibv_qp&>(*pair) = {};
+  pair->context = domain->context;
+  pair->send_cq = attributes->send_cq;
+  pair->recv_cq = attributes->recv_cq;
+  pair->srq = attributes->srq;
+  pair->qp_num = ++device().next;
+  pair->depth = attributes->cap.max_send_wr;
+  pair->inlined = attributes->cap.max_inline_data;
+  pair->bytes = queue_bytes(attributes->cap);
+  device().counts.send_queue_bytes += pair->bytes;
+  device().pairs[pair->qp_num] = pair;
+  return pair;
+}
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  const Locked locked;
+  auto& pair = *static_cast<Pair*>(qp);
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) pair.access = attributes->qp_access_flags;
+  if ((mask & IBV_QP_DEST_QPN) != 0) pair.peer = attributes->dest_qp_num;
+  if ((mask & IBV_QP_STATE) == 0) return 0;
+  pair.state = attributes->qp_state;
+  if (pair.state == IBV_QPS_ERR) flush(pair);
+  return 0;
+}
+int ibv_query_qp(ibv_qp*, ibv_qp_attr* attributes, int, ibv_qp_init_attr*) {
+  attributes->path_mtu = IBV_MTU_4096;
+  return 0;
+}
+int ibv_destroy_qp(ibv_qp* qp) {
+  const Locked locked;
+  auto* const pair = static_cast<Pair*>(qp);
+  for (ibv_cq* const queue : {pair->send_cq, pair->recv_cq}) {
+    std::erase_if(static_cast<Completions*>(queue)->entries, [&](const ibv_wc& entry) {
+      return entry.qp_num == pair->qp_num && entry.opcode != IBV_WC_RECV;
+    });
+  }
+  device().pairs.erase(pair->qp_num);
+  device().counts.send_queue_bytes -= pair->bytes;
+  delete pair;
+  return 0;
+}
+const char* ibv_wc_status_str(ibv_wc_status status) { return status == IBV_WC_SUCCESS ? "success" : "failure"; }
+const char* ibv_event_type_str(ibv_event_type) { return "event"; }
+
+// ---- librdmacm --------------------------------------------------------------------------------------------------
+
+rdma_event_channel* rdma_create_event_channel() {
+  auto* const channel = new ManagerChannel;
+  channel->fd = channel->signal.fd();
+  return channel;
+}
+void rdma_destroy_event_channel(rdma_event_channel* channel) { delete static_cast<ManagerChannel*>(channel); }
+int rdma_get_cm_event(rdma_event_channel* from, rdma_cm_event** event) {
+  const Locked locked;
+  ++device().counts.manager_looks;
+  auto& channel = *static_cast<ManagerChannel*>(from);
+  if (channel.events.empty()) {
+    errno = EAGAIN;
+    return -1;
+  }
+  *event = channel.events.front().release();
+  channel.events.pop_front();
+  if (channel.events.empty()) channel.signal.set(false);
+  return 0;
+}
+int rdma_ack_cm_event(rdma_cm_event* event) {
+  delete static_cast<Event*>(event);
+  return 0;
+}
+const char* rdma_event_str(rdma_cm_event_type) { return "event"; }
+
+int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** made, void* context, rdma_port_space space) {
+  auto* const id = new Id;
+  static_cast<rdma_cm_id&>(*id) = {};
+  id->channel = channel;
+  id->context = context;
+  id->ps = space;
+  *made = id;
+  return 0;
+}
+int rdma_destroy_id(rdma_cm_id* destroyed) {
+  const Locked locked;
+  Id* const id = &id_of(destroyed);
+  if (id->listens) device().listeners.erase(id->port);
+  if (id->other != nullptr) {
+    id->other->other = nullptr;
+    notify(*id->other, id->accepted ? RDMA_CM_EVENT_DISCONNECTED : RDMA_CM_EVENT_REJECTED, nullptr);
+  }
+  std::erase_if(static_cast<ManagerChannel*>(id->channel)->events,
+                [&](const std::unique_ptr<Event>& event) { return event->id == id; });
+  delete id;
+  return 0;
+}
+int rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
+  const Locked locked;
+  sockaddr_in own;
+  std::memcpy(&own, address, sizeof own);
+  if (own.sin_port == 0) own.sin_port = htons(++device().next_port);
+  id_of(id).port = ntohs(own.sin_port);
+  std::memcpy(&id->route.addr.src_addr, &own, sizeof own);
+  id->verbs = &manager_context();
+  id->port_num = 1;
+  return 0;
+}
+int rdma_listen(rdma_cm_id* id, int) {
+  const Locked locked;
+  id_of(id).listens = true;
+  device().listeners[id_of(id).port] = &id_of(id);
+  return 0;
+}
+int rdma_resolve_addr(rdma_cm_id* id, sockaddr*, sockaddr* to, int) {
+  const Locked locked;
+  sockaddr_in peer{};
+  if (to->sa_family == AF_INET) {
+    std::memcpy(&peer, to, sizeof peer);
+  } else {
+    sockaddr_in6 six;
+    std::memcpy(&six, to, sizeof six);
+    peer.sin_port = six.sin6_port;
+  }
+  id_of(id).port = ntohs(peer.sin_port);
+  id->verbs = &manager_context();
+  id->port_num = 1;
+  notify(id_of(id), RDMA_CM_EVENT_ADDR_RESOLVED, nullptr);
+  return 0;
+}
+int rdma_resolve_route(rdma_cm_id* id, int) {
+  const Locked locked;
+  notify(id_of(id), RDMA_CM_EVENT_ROUTE_RESOLVED, nullptr);
+  return 0;
+}
+int rdma_connect(rdma_cm_id* from, rdma_conn_param* parameters) {
+  const Locked locked;
+  Id& id = id_of(from);
+  const auto listener = device().listeners.find(id.port);
+  if (listener == device().listeners.end()) {
+    notify(id, RDMA_CM_EVENT_REJECTED, nullptr, ECONNREFUSED);
+    return 0;
+  }
+  rdma_cm_id* made = nullptr;
+  rdma_create_id(listener->second->channel, &made, listener->second->context, RDMA_PS_TCP);
+  made->verbs = &manager_context();
+  made->port_num = 1;
+  id.pair = parameters->qp_num;
+  id.other = &id_of(made);
+  id_of(made).other = &id;
+  notify(id_of(made), RDMA_CM_EVENT_CONNECT_REQUEST, parameters, 0, listener->second);
+  return 0;
+}
+int rdma_accept(rdma_cm_id* from, rdma_conn_param* parameters) {
+  const Locked locked;
+  Id& id = id_of(from);
+  if (id.other == nullptr) {
+    errno = ENOTCONN;
+    return -1;
+  }
+  id.pair = parameters->qp_num;
+  id.accepted = id.other->accepted = true;
+  notify(*id.other, RDMA_CM_EVENT_CONNECT_RESPONSE, parameters);
+  return 0;
+}
+int rdma_reject(rdma_cm_id* from, const void* data, std::uint8_t size) {
+  const Locked locked;
+  Id& id = id_of(from);
+  if (id.other == nullptr) return 0;
+  const rdma_conn_param parameters = with_data(data, size);
+  notify(*id.other, RDMA_CM_EVENT_REJECTED, &parameters, ECONNREFUSED);
+  id.other->other = nullptr;
+  id.other = nullptr;
+  return 0;
+}
+int rdma_establish(rdma_cm_id* from) {
+  const Locked locked;
+  Id& id = id_of(from);
+  if (id.other == nullptr) {
+    errno = ENOTCONN;
+    return -1;
+  }
+  notify(*id.other, RDMA_CM_EVENT_ESTABLISHED, nullptr);
+  return 0;
+}
+int rdma_init_qp_attr(rdma_cm_id* from, ibv_qp_attr* attributes, int* mask) {
+  const Locked locked;
+  const Id& id = id_of(from);
+  *mask = IBV_QP_STATE;
+  if (attributes->qp_state == IBV_QPS_INIT) {
+    *mask |= IBV_QP_ACCESS_FLAGS;
+    attributes->qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  } else if (attributes->qp_state == IBV_QPS_RTR) {
+    if (id.other == nullptr) {
+      errno = ENOTCONN;
+      return -1;
+    }
+    *mask |= IBV_QP_DEST_QPN;
+    attributes->dest_qp_num = id.other->pair;
+  }
+  return 0;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

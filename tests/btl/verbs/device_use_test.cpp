@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verbs transport asks of its device, counted over the double (device_double.hpp): doorbells, completions and
+// memory per message and per peer.  Counts, not times: a real device charges for each of them.
+#include <string>
+#include <vector>
+
+#include "opal/btl/verbs/module.hpp"
+#include "tests/btl/verbs/device_double.hpp"
+#include "tests/conformance/side.hpp"
+
+namespace opal::btl::verbs {
+namespace {
+
+using test::Side;
+using test::verbs_double::Counts;
+using test::verbs_double::counts;
+
+Result<std::unique_ptr<btl::Module>> open(const ModuleParameters& parameters) {
+  OPAL_TRY_ASSIGN(auto module, Module::open(parameters, Config{}, 0));
+  return std::unique_ptr<btl::Module>{std::move(module)};
+}
+
+class VerbsDeviceUse : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    to_b_ = a_.connect(b_);
+    ASSERT_NE(to_b_, nullptr);
+    send(kWarmUp);  // the connection is made and the window has grown
+  }
+
+  /// Posts `count` messages of `size` bytes as fast as they are taken, and waits until all have arrived.
+  void send(std::size_t count, std::size_t size = 8) {
+    const std::size_t before = b_.received.size();
+    const std::vector<std::byte> bytes = test::pattern(size, 1);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(test::send(*to_b_, {}, bytes, a_, b_), Post::done);
+    ASSERT_TRUE(test::pump([&] { return b_.received.size() == before + count; }, a_, b_));
+    for (const auto& message : b_.received) ASSERT_EQ(message.size(), size);
+    b_.received.clear();
+  }
+
+  static constexpr std::size_t kWarmUp = 5000;
+  Side a_{&open};
+  Side b_{&open};
+  btl::Endpoint* to_b_ = nullptr;
+};
+
+constexpr std::size_t kMessages = 6400;
+
+TEST_F(VerbsDeviceUse, AStreamOfShortMessagesRingsAtMostOneDoorbellForEightOfThem) {
+  const Counts before = counts();
+  send(kMessages);
+  const Counts after = counts();
+  EXPECT_LE(after.doorbells - before.doorbells, kMessages / 8);
+  EXPECT_LE(after.work_requests - before.work_requests, kMessages + kMessages / 16);  // with the frames of credits
+  EXPECT_LE(after.send_completions - before.send_completions, kMessages / 8);
+  EXPECT_EQ(after.receiver_waits, before.receiver_waits);
+}
+
+TEST_F(VerbsDeviceUse, AStreamOfMessagesFromBuffersHasFewDoorbellsAndCompletions) {
+  send(kMessages, 2048);
+  const Counts before = counts();
+  send(kMessages, 2048);
+  const Counts after = counts();
+  EXPECT_LE(after.doorbells - before.doorbells, kMessages / 8);
+  EXPECT_LE(after.send_completions - before.send_completions, kMessages / 8);
+}
+
+TEST_F(VerbsDeviceUse, ALoneMessageIsPostedAtOnce) {
+  for (int i = 0; i < 100; ++i) {
+    a_.module().progress(64);
+    const Counts before = counts();
+    const std::byte byte{};
+    ASSERT_EQ(a_.module().send_inline(*to_b_, test::kTag, {}, {&byte, 1}), Post::done);
+    EXPECT_EQ(counts().doorbells, before.doorbells + 1);
+    const std::size_t arrived = b_.received.size() + 1;
+    ASSERT_TRUE(test::pump([&] { return b_.received.size() == arrived; }, b_));
+  }
+}
+
+TEST_F(VerbsDeviceUse, MessagesThatWaitForTheNextProgressLeaveInOrder) {
+  b_.received.clear();
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    const std::vector<std::byte> bytes = test::pattern(1 + i * 7 % 700, i);  // inline and from buffers in turn
+    ASSERT_EQ(test::send(*to_b_, {}, bytes, a_, b_), Post::done);
+  }
+  ASSERT_TRUE(test::pump([&] { return b_.received.size() == 1000; }, a_, b_));
+  for (std::uint32_t i = 0; i < 1000; ++i) ASSERT_EQ(b_.received[i], test::pattern(1 + i * 7 % 700, i)) << i;
+}
+
+TEST_F(VerbsDeviceUse, MessagesThatWaitForTheNextProgressPrecedeADisconnect) {
+  b_.received.clear();
+  const std::byte byte{};
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(a_.module().send_inline(*to_b_, test::kTag, {}, {&byte, 1}), Post::done);
+  a_.module().disconnect(*to_b_);
+  ASSERT_TRUE(test::pump([&] { return !b_.failures.empty(); }, a_, b_));
+  EXPECT_EQ(b_.received.size(), 10U);
+  EXPECT_EQ(b_.failures.front().why.os_errno, 0);
+}
+
+TEST_F(VerbsDeviceUse, WaitingForAMessageSeldomAsksTheConnectionManager) {
+  const Counts before = counts();
+  for (int i = 0; i < 100'000; ++i) a_.module().progress(64);
+  EXPECT_LE(counts().manager_looks - before.manager_looks, 1000U);
+}
+
+TEST(VerbsMemory, AnIdlePeerCostsAtMost64KiB) {
+  constexpr std::size_t kPeers = 32;
+  Side first{&open};
+  Side second{&open};
+  std::vector<std::unique_ptr<Side>> sides;
+  const auto connect_all = [&](Side& to) {
+    for (const auto& side : sides) {
+      const std::size_t before = to.accepted.size();
+      ASSERT_NE(side->connect(to), nullptr);
+      ASSERT_TRUE(test::pump([&] { return to.accepted.size() == before + 1; }, *side, to));
+    }
+  };
+  for (std::size_t i = 0; i < kPeers; ++i) sides.push_back(std::make_unique<Side>(Side::Open{&open}));
+  connect_all(first);  // each has its buffers for sending now
+  const Counts before = counts();
+  connect_all(second);  // each connection is one peer of both of its sides
+  const Counts after = counts();
+  const std::uint64_t queue = (after.send_queue_bytes - before.send_queue_bytes) / (2 * kPeers);
+  const std::uint64_t sending = 8 * (16U << 10) + 1024;  // of `second`, for all its peers
+  const std::uint64_t receiving = (after.registered_bytes - before.registered_bytes - sending) / (2 * kPeers);
+  EXPECT_LE(queue + receiving, 64U << 10) << queue << " bytes of a send queue, " << receiving << " to receive";
+}
+
+}  // namespace
+}  // namespace opal::btl::verbs
