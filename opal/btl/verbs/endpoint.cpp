@@ -62,10 +62,9 @@ bool Endpoint::post(ibv_send_wr& request, Buffer* buffer) noexcept {
   request.wr_id = posted_;
   ++unsignalled_;
   holds_buffers_ = holds_buffers_ || buffer != nullptr;
-  if (last_round_ == verbs_.round()) {
-    add_to_batch(request);
+  if (verbs_.holds_back()) {
+    collect(request);
   } else {
-    last_round_ = verbs_.round();
     if (holds_buffers_ || unsignalled_ >= kUnsignalled) request.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
     if (const int code = ibv_post_send(connection_->pair(), &request, &bad); code != 0) [[unlikely]] {
@@ -79,18 +78,20 @@ bool Endpoint::post(ibv_send_wr& request, Buffer* buffer) noexcept {
   }
   sent_[posted_ % sent_.size()] = buffer;
   ++posted_;
-  if (batch_ != nullptr && (batch_->count == Batch::kMost || batch_->bytes >= Batch::kMostBytes)) post_batch();
+  if (collected_ != nullptr && (collected_->count == Collected::kMost || collected_->bytes >= Collected::kMostBytes)) {
+    post_collected();
+  }
   return true;
 }
 
-void Endpoint::add_to_batch(const ibv_send_wr& request) noexcept {
-  if (batch_ == nullptr) batch_ = std::make_unique<Batch>();
-  Batch& batch = *batch_;
-  if (batch.count == 0) verbs_.add_batch(*this);
+void Endpoint::collect(const ibv_send_wr& request) noexcept {
+  if (collected_ == nullptr) collected_ = std::make_unique<Collected>();
+  Collected& batch = *collected_;
+  if (batch.count == 0) verbs_.add_holder(*this);
   ibv_send_wr& waiting = batch.requests[batch.count] = request;
   ibv_sge& piece = batch.pieces[batch.count] = request.sg_list[0];
   if ((request.send_flags & IBV_SEND_INLINE) != 0) {  // the caller's bytes are valid during its call alone
-    std::array<std::byte, Batch::kInlined>& inlined = batch.inlined[batch.count];
+    std::array<std::byte, Collected::kInlined>& inlined = batch.inlined[batch.count];
     std::size_t size = 0;
     for (int i = 0; i < request.num_sge; ++i) {
       const ibv_sge& part = request.sg_list[i];
@@ -105,12 +106,12 @@ void Endpoint::add_to_batch(const ibv_send_wr& request) noexcept {
   ++batch.count;
 }
 
-void Endpoint::post_batch() noexcept {
-  if (batch_ == nullptr || batch_->count == 0) return;
-  Batch& batch = *batch_;
+void Endpoint::post_collected() noexcept {
+  if (collected_ == nullptr || collected_->count == 0) return;
+  Collected& batch = *collected_;
   const std::uint32_t count = std::exchange(batch.count, 0);
   batch.bytes = 0;
-  verbs_.remove_batch(*this);
+  verbs_.remove_holder(*this);
   if (connection_ == nullptr || broken_) return;
   for (std::uint32_t i = 0; i + 1 < count; ++i) batch.requests[i].next = &batch.requests[i + 1];
   ibv_send_wr& last = batch.requests[count - 1];
@@ -194,7 +195,7 @@ bool Endpoint::send_frame(const wire::Frame& frame, ByteSpan payload) noexcept {
     if (buffer != nullptr) verbs_.give_back(*buffer);
     return false;
   }
-  if (last) post_batch();
+  if (last) post_collected();
   return true;
 }
 

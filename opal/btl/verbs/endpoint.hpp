@@ -4,8 +4,7 @@
 // States of the acceptor: half_open (no `confirm` yet) -> connected -> ended.  Posts return `again` before connected.
 // After a failure (broken()) the module first delivers all messages that have arrived, then ends the endpoint.
 // After disconnect() the endpoint remains (leaving_) until the peer's device has acknowledged the goodbye.
-// The first message after a progress() is posted at once; those that follow before the next one form a batch, which is
-// posted with one doorbell when it is full, or at the next progress().
+// Between begin_batch() and end_batch(), and in progress(), requests are collected and posted with one doorbell.
 // Owned by the module.  Threads: as the module.
 #pragma once
 #include <array>
@@ -60,8 +59,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   [[nodiscard]] OneSidedQueue* one_sided_queue() noexcept;
   /// Retries what found no room; see Module::on_stalled().
   void resume() noexcept;
-  /// Posts the batch of messages.
-  void post_batch() noexcept;
+  /// Posts the requests that have been collected.
+  void post_collected() noexcept;
   /// Destroys that queue; the module then completes the operations.
   void drop_one_sided_queue() noexcept;
   /// Accepts the connection of the peer's one-sided queue.  False: the request is not genuine, or there is no room.
@@ -116,7 +115,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
     return static_cast<std::uint32_t>(sent_.size()) - (posted_ - retired_);
   }
   bool post(ibv_send_wr& request, Buffer* buffer) noexcept;
-  void add_to_batch(const ibv_send_wr& request) noexcept;
+  void collect(const ibv_send_wr& request) noexcept;
   bool send_control(wire::Kind kind, ByteSpan payload) noexcept;
   bool send_frame(const wire::Frame& frame, ByteSpan payload) noexcept;
   void return_credits() noexcept;
@@ -158,9 +157,9 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
     std::unique_ptr<Connection> connection_;
   };
 
-  /// Messages that are posted together, with the bytes of those that are sent inline.
-  struct Batch {
-    static constexpr std::uint32_t kMost = 32;           // messages
+  /// Requests that are posted together, with the bytes of those that are sent inline.
+  struct Collected {
+    static constexpr std::uint32_t kMost = 32;           // requests
     static constexpr std::size_t kMostBytes = 32 << 10;  // so that a device never waits long for large messages
     static constexpr std::size_t kInlined = 128;         // bytes; at least Config::inline_size
     std::array<ibv_send_wr, kMost> requests;
@@ -178,16 +177,15 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   std::unique_ptr<Connection> connection_;
   Crossed crossed_;
   // Sending.
-  std::uint32_t credits_ = 0;       // messages that may be sent now
-  std::uint32_t most_credits_ = 0;  // the window that the peer has granted
-  std::uint32_t ask_from_ = 0;      // value of posted_ from which a larger window may be requested (`more`)
-  std::uint32_t posted_ = 0;        // number of posted send requests, modulo 2^32
-  std::uint32_t retired_ = 0;       // number of those known to have ended, modulo 2^32
-  std::uint32_t unsignalled_ = 0;   // requests posted since the last signalled one
-  bool holds_buffers_ = false;      // one of these has a buffer, which its completion frees
-  std::uint64_t last_round_ = 0;    // Module::round() of the last request that was posted
-  std::unique_ptr<Batch> batch_;    // null: no stream of messages so far
-  std::vector<Buffer*> sent_;       // by number of the request modulo size: its buffer, or null
+  std::uint32_t credits_ = 0;             // messages that may be sent now
+  std::uint32_t most_credits_ = 0;        // the window that the peer has granted
+  std::uint32_t ask_from_ = 0;            // value of posted_ from which a larger window may be requested (`more`)
+  std::uint32_t posted_ = 0;              // number of posted send requests, modulo 2^32
+  std::uint32_t retired_ = 0;             // number of those known to have ended, modulo 2^32
+  std::uint32_t unsignalled_ = 0;         // requests posted since the last signalled one
+  bool holds_buffers_ = false;            // one of these has a buffer, which its completion frees
+  std::unique_ptr<Collected> collected_;  // null: none so far
+  std::vector<Buffer*> sent_;             // by number of the request modulo size: its buffer, or null
   // Receiving.
   std::uint32_t window_;        // receive buffers for this peer without kReserve
   std::uint32_t owed_ = 0;      // credits to return: messages taken since the last frame

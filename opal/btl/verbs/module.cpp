@@ -80,6 +80,7 @@ Module::Module(const ModuleParameters& parameters, const Config& config, Listene
       send_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
       message_memory_(message_memory(device_, config)),
       most_sends_(config.send_buffers),
+      reserve_(device_.iwarp() ? Endpoint::kReserve : 0),
       device_atomics_(wants_device_atomics(device_, config)),
       memory_(device_, std::move(on_demand), parameters.registrations, pin_limit(device_, config), device_atomics_),
       pipelined_(*this, emulation(), operations()) {}

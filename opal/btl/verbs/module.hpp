@@ -35,6 +35,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
 
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
+  void begin_batch() noexcept override { ++batches_; }
+  void end_batch() noexcept override;
   Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
   Post send(Fragment& fragment, Tag tag) noexcept override;
   void free(Fragment& fragment) noexcept override;
@@ -73,11 +75,11 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   void on_confirmed(Endpoint& endpoint) noexcept;
   void on_broken() noexcept { some_broken_ = true; }
-  /// Number of the time between two calls of progress(): see Endpoint.
-  [[nodiscard]] std::uint64_t round() const noexcept { return round_; }
-  /// The endpoint has a batch, which progress() posts; or has none any more.
-  void add_batch(Endpoint& endpoint) { batches_.push_back(&endpoint); }
-  void remove_batch(const Endpoint& endpoint) noexcept { std::erase(batches_, &endpoint); }
+  /// True when requests may be held back: in a batch, and in progress().
+  [[nodiscard]] bool holds_back() const noexcept { return batches_ != 0; }
+  /// The endpoint has collected requests, which the end of the batch posts; or has none any more.
+  void add_holder(Endpoint& endpoint) { holders_.push_back(&endpoint); }
+  void remove_holder(const Endpoint& endpoint) noexcept { std::erase(holders_, &endpoint); }
   void on_ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] Memory& memory() noexcept { return memory_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.size(); }
@@ -89,7 +91,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void on_stalled() noexcept { some_stalled_ = true; }
   /// Adds `count` receive buffers for a peer; false: the remaining room is reserved for peers that connect later.
   bool widen_window(std::uint32_t count) noexcept;
-  void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + reserve(); }
+  void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + reserve_; }
 
  private:
   std::size_t receive(std::size_t budget) noexcept override;
@@ -103,7 +105,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
          Waiting waiting, const wire::Address& address);
 
   // peers.cpp
-  [[nodiscard]] std::uint32_t reserve() const noexcept { return device_.iwarp() ? Endpoint::kReserve : 0; }
   Result<std::uint32_t> reserve_window();
   Result<void> promise_receives(std::uint32_t count);
   Result<void> grow(BufferPool& pool, std::uint32_t count);
@@ -122,7 +123,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
   // progress.cpp
-  void post_batches() noexcept;
+  void post_collected() noexcept;
   bool poll_completions() noexcept;
   void on_completion(const ibv_wc& wc) noexcept;
   void collect_events() noexcept;
@@ -142,6 +143,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   BufferPool send_buffers_;
   const std::uint64_t message_memory_;  // bytes of message buffers of the process beyond which no window grows
   std::uint32_t most_sends_;
+  const std::uint32_t reserve_;  // receive buffers for a peer beside its window
   std::uint32_t promised_receives_ = 0;
   const bool device_atomics_;
   std::uint64_t largest_request_ = 0;  // bytes of a put or get in one work request
@@ -154,10 +156,10 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   bool some_broken_ = false;
   bool some_stalled_ = false;
   bool armed_ = false;
-  bool look_now_ = true;  // the next progress() polls events
-  std::uint64_t round_ = 1;
-  std::vector<Endpoint*> batches_;  // endpoints that have one
-  std::uint32_t quiet_ = 0;  // consecutive rounds without a completion
+  bool look_now_ = true;            // the next progress() polls events
+  std::size_t batches_ = 0;         // open batches; a receive() counts as one
+  std::vector<Endpoint*> holders_;  // endpoints with collected requests
+  std::uint32_t quiet_ = 0;         // consecutive rounds without a completion
   std::uint32_t busy_rounds_ = 0;
   std::size_t turns_ = 0;      // handlers that this progress() may still run
   std::size_t events_ = 0;     // events of this progress()

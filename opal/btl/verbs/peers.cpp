@@ -17,7 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds kRest{50};              // before the next attempt after a refusal (busy)
 constexpr std::chrono::milliseconds kAddressTimeout{5000};  // per step of address and route resolution
 constexpr std::uint32_t kFirstWindow = 2;                   // messages; until the peer requests more
-constexpr std::uint32_t kFirstSends = 8;  // buffers
+constexpr std::uint32_t kFirstSends = 8;                    // buffers
 
 void refuse(rdma_cm_id* id, wire::Reason reason) noexcept {
   log::debug("btl.verbs", "refused a connection, reason {}", static_cast<unsigned>(reason));
@@ -42,9 +42,9 @@ Result<std::uint32_t> Module::reserve_window() {
   if (send_buffers_.count() == 0) OPAL_TRY(grow(send_buffers_, std::min(kFirstSends, most_sends_)));
   const std::uint32_t limit = device_.receive_limit();
   const std::uint32_t window = std::min(kFirstWindow, config_.credits);
-  if (window + reserve() > limit - promised_receives_)
+  if (window + reserve_ > limit - promised_receives_)
     return Error{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
-  OPAL_TRY(promise_receives(window + reserve()));
+  OPAL_TRY(promise_receives(window + reserve_));
   return window;
 }
 
@@ -187,7 +187,8 @@ Endpoint::~Endpoint() {
 Connection::Settings Endpoint::settings() const noexcept {
   const Config& config = verbs_.config();
   Connection::Settings settings;
-  settings.shape = {sends_for(config.credits), static_cast<std::uint32_t>(std::min<std::uint64_t>(config.inline_size.bytes, Batch::kInlined))};
+  settings.shape = {sends_for(config.credits),
+                    static_cast<std::uint32_t>(std::min<std::uint64_t>(config.inline_size.bytes, Collected::kInlined))};
   settings.retry_count = kRetryCount;
   settings.ack_timeout = static_cast<std::uint8_t>(config.ack_timeout);
   settings.timeout_ms = static_cast<int>(std::min(kAddressTimeout, config.connect_timeout).count());
@@ -198,7 +199,7 @@ void Endpoint::drop_connection() noexcept {
   if (connection_ == nullptr) return;
   verbs_.leave(*connection_);
   connection_.reset();
-  post_batch();  // without a connection: drops it
+  post_collected();  // without a connection: drops it
   retire(posted_);
   unsignalled_ = 0;
   holds_buffers_ = false;

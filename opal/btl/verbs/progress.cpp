@@ -152,7 +152,8 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   events_ = 0;
   if (memory_.some_stale()) [[unlikely]]
     memory_.revoke_stale();
-  post_batches();
+  post_collected();
+  begin_batch();
   const bool busy = poll_completions();
   quiet_ = busy ? 0 : quiet_ + 1;
   busy_rounds_ += busy ? 1 : 0;
@@ -175,19 +176,23 @@ std::size_t Module::receive(std::size_t budget) noexcept {
     end_broken();
   }
   const std::size_t sent = pipelined_.progress();
-  post_batches();  // what the handlers have sent
-  ++round_;
+  end_batch();
+  post_collected();  // progress() also sends what an open batch holds back
   return events_ + sent;
 }
 
-void Module::post_batches() noexcept {
-  while (!batches_.empty()) batches_.back()->post_batch();
+void Module::end_batch() noexcept {
+  if (--batches_ == 0) post_collected();
+}
+
+void Module::post_collected() noexcept {
+  while (!holders_.empty()) holders_.back()->post_collected();
 }
 
 bool Module::arm_wake_up() noexcept {
   if (!early_.empty() || some_broken_) return false;
   if (memory_.some_stale()) return false;
-  post_batches();
+  post_collected();
   if (!armed_) {
     if (ibv_req_notify_cq(device_.completions(), 0) != 0) return false;
     armed_ = true;

@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #undef ibv_query_port
@@ -196,8 +197,7 @@ ibv_wc_status send(Pair& peer, const Work& work) {
 
 ibv_wc_status access_memory(const Pair& peer, const Work& work) {
   const ibv_send_wr& request = work.request;
-  const bool is_atomic =
-      request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  const bool is_atomic = request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   const unsigned access = is_atomic                             ? IBV_ACCESS_REMOTE_ATOMIC
                           : request.opcode == IBV_WR_RDMA_WRITE ? IBV_ACCESS_REMOTE_WRITE
                                                                 : IBV_ACCESS_REMOTE_READ;
@@ -319,7 +319,8 @@ int post_receive(ibv_srq* queue, ibv_recv_wr* list, ibv_recv_wr** bad) {
 
 Id& id_of(rdma_cm_id* id) { return *static_cast<Id*>(id); }
 
-void notify(Id& id, rdma_cm_event_type type, const rdma_conn_param* parameters, int status = 0, Id* listener = nullptr) {
+void notify(Id& id, rdma_cm_event_type type, const rdma_conn_param* parameters, int status = 0,
+            Id* listener = nullptr) {
   auto event = std::make_unique<Event>();
   static_cast<rdma_cm_event&>(*event) = {};
   event->id = &id;
@@ -370,7 +371,8 @@ Counts counts() noexcept {
 
 }  // namespace opal::test::verbs_double
 
-using namespace opal::test::verbs_double;  // NOLINT(google-build-using-namespace): the C functions below are its outside
+using namespace opal::test::verbs_double;  // NOLINT(google-build-using-namespace): the C functions below are its
+                                           // outside
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 #pragma GCC visibility push(default)  // libopal finds them in the program
@@ -567,9 +569,8 @@ int ibv_destroy_qp(ibv_qp* qp) {
   const Locked locked;
   auto* const pair = static_cast<Pair*>(qp);
   for (ibv_cq* const queue : {pair->send_cq, pair->recv_cq}) {
-    std::erase_if(static_cast<Completions*>(queue)->entries, [&](const ibv_wc& entry) {
-      return entry.qp_num == pair->qp_num && entry.opcode != IBV_WC_RECV;
-    });
+    std::erase_if(static_cast<Completions*>(queue)->entries,
+                  [&](const ibv_wc& entry) { return entry.qp_num == pair->qp_num && entry.opcode != IBV_WC_RECV; });
   }
   device().pairs.erase(pair->qp_num);
   device().counts.send_queue_bytes -= pair->bytes;

@@ -28,12 +28,19 @@ class VerbsDeviceUse : public ::testing::Test {
     send(kWarmUp);  // the connection is made and the window has grown
   }
 
-  /// Posts `count` messages of `size` bytes as fast as they are taken, and waits until all have arrived.
+  /// Posts `count` messages of `size` bytes in batches, as many each time as are taken, and waits until all have
+  /// arrived.
   void send(std::size_t count, std::size_t size = 8) {
     const std::size_t before = b_.received.size();
     const std::vector<std::byte> bytes = test::pattern(size, 1);
-    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(test::send(*to_b_, {}, bytes, a_, b_), Post::done);
-    ASSERT_TRUE(test::pump([&] { return b_.received.size() == before + count; }, a_, b_));
+    std::size_t sent = 0;
+    const auto post_some = [&] {
+      a_.module().begin_batch();
+      while (sent < count && a_.module().send_inline(*to_b_, test::kTag, {}, bytes) == Post::done) ++sent;
+      a_.module().end_batch();
+      return b_.received.size() == before + count;
+    };
+    ASSERT_TRUE(test::pump(post_some, a_, b_));
     for (const auto& message : b_.received) ASSERT_EQ(message.size(), size);
     b_.received.clear();
   }
@@ -77,21 +84,25 @@ TEST_F(VerbsDeviceUse, ALoneMessageIsPostedAtOnce) {
   }
 }
 
-TEST_F(VerbsDeviceUse, MessagesThatWaitForTheNextProgressLeaveInOrder) {
+TEST_F(VerbsDeviceUse, MessagesOfABatchLeaveInOrder) {
   b_.received.clear();
   for (std::uint32_t i = 0; i < 1000; ++i) {
     const std::vector<std::byte> bytes = test::pattern(1 + i * 7 % 700, i);  // inline and from buffers in turn
+    if (i % 20 == 0) a_.module().begin_batch();
     ASSERT_EQ(test::send(*to_b_, {}, bytes, a_, b_), Post::done);
+    if (i % 20 == 19) a_.module().end_batch();
   }
   ASSERT_TRUE(test::pump([&] { return b_.received.size() == 1000; }, a_, b_));
   for (std::uint32_t i = 0; i < 1000; ++i) ASSERT_EQ(b_.received[i], test::pattern(1 + i * 7 % 700, i)) << i;
 }
 
-TEST_F(VerbsDeviceUse, MessagesThatWaitForTheNextProgressPrecedeADisconnect) {
+TEST_F(VerbsDeviceUse, MessagesOfAnOpenBatchPrecedeADisconnect) {
   b_.received.clear();
   const std::byte byte{};
+  a_.module().begin_batch();
   for (int i = 0; i < 10; ++i) ASSERT_EQ(a_.module().send_inline(*to_b_, test::kTag, {}, {&byte, 1}), Post::done);
   a_.module().disconnect(*to_b_);
+  a_.module().end_batch();
   ASSERT_TRUE(test::pump([&] { return !b_.failures.empty(); }, a_, b_));
   EXPECT_EQ(b_.received.size(), 10U);
   EXPECT_EQ(b_.failures.front().why.os_errno, 0);
