@@ -9,6 +9,7 @@ const btl::Registry& all_transports() {
   static const btl::Component over_double = [] {
     btl::Component component = *btl::Registry::with_builtins().find("verbs");
     component.usable = [](const config::Store&) noexcept -> Result<void> { return {}; };
+    component.reach = btl::Reach::process;
     return component;
   }();
   static const btl::Registry registry = [] {
