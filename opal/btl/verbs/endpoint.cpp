@@ -62,7 +62,9 @@ bool Endpoint::post(ibv_send_wr& request, Buffer* buffer) noexcept {
   request.wr_id = posted_;
   ++unsignalled_;
   holds_buffers_ = holds_buffers_ || buffer != nullptr;
-  if (verbs_.holds_back()) {
+  // The first one of a progress() leaves at once: it may be the answer for which the peer waits.
+  const std::uint64_t before = std::exchange(last_round_, verbs_.round());
+  if (verbs_.in_batch() || (last_round_ != 0 && last_round_ == before)) {
     collect(request);
   } else {
     if (holds_buffers_ || unsignalled_ >= kUnsignalled) request.send_flags |= IBV_SEND_SIGNALED;
@@ -223,10 +225,11 @@ void Endpoint::take_grant(std::uint32_t count) noexcept {
 }
 
 void Endpoint::return_credits() noexcept {
-  // At half a window: so at most two frames of credits are in flight, as kReserve assumes.
+  // Beyond half a window: so at most two frames of credits are in flight, as kReserve assumes, and an answer to each
+  // message returns its credit even where the window has only two.
   if (state_ != State::connected || to_confirm_ || leaving_) return;
   if (to_grant_ != 0 && send_frame({0, wire::Kind::grant, to_grant_}, {})) to_grant_ = 0;
-  const bool due = owed_ != 0 && owed_ >= window_ / 2;
+  const bool due = owed_ > window_ / 2;
   const bool told = !due || send_control(wire::Kind::credits, {});
   // A peer without credits sends nothing that would trigger a retry here.
   if (to_grant_ != 0 || !told) verbs_.on_stalled();

@@ -4,8 +4,8 @@
 // States of the acceptor: half_open (no `confirm` yet) -> connected -> ended.  Posts return `again` before connected.
 // After a failure (broken()) the module first delivers all messages that have arrived, then ends the endpoint.
 // After disconnect() the endpoint remains (leaving_) until the peer's device has acknowledged the goodbye.
-// Between begin_batch() and end_batch(), and in progress(), requests are collected and posted with one doorbell.
-// Owned by the module.  Threads: as the module.
+// Requests are collected and posted with one doorbell between begin_batch() and end_batch(), and those of one
+// progress() after the first. Owned by the module.  Threads: as the module.
 #pragma once
 #include <array>
 #include <memory>
@@ -184,6 +184,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   std::uint32_t retired_ = 0;             // number of those known to have ended, modulo 2^32
   std::uint32_t unsignalled_ = 0;         // requests posted since the last signalled one
   bool holds_buffers_ = false;            // one of these has a buffer, which its completion frees
+  std::uint64_t last_round_ = 0;          // Module::round() of the last request
   std::unique_ptr<Collected> collected_;  // null: none so far
   std::vector<Buffer*> sent_;             // by number of the request modulo size: its buffer, or null
   // Receiving.

@@ -75,8 +75,9 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   void on_confirmed(Endpoint& endpoint) noexcept;
   void on_broken() noexcept { some_broken_ = true; }
-  /// True when requests may be held back: in a batch, and in progress().
-  [[nodiscard]] bool holds_back() const noexcept { return batches_ != 0; }
+  [[nodiscard]] bool in_batch() const noexcept { return batches_ != 0; }
+  /// Number of the progress() that is under way, from 1; 0: none is.
+  [[nodiscard]] std::uint64_t round() const noexcept { return in_progress_ ? rounds_ : 0; }
   /// The endpoint has collected requests, which the end of the batch posts; or has none any more.
   void add_holder(Endpoint& endpoint) { holders_.push_back(&endpoint); }
   void remove_holder(const Endpoint& endpoint) noexcept { std::erase(holders_, &endpoint); }
@@ -156,8 +157,10 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   bool some_broken_ = false;
   bool some_stalled_ = false;
   bool armed_ = false;
-  bool look_now_ = true;            // the next progress() polls events
-  std::size_t batches_ = 0;         // open batches; a receive() counts as one
+  bool look_now_ = true;     // the next progress() polls events
+  std::size_t batches_ = 0;  // open batches
+  std::uint64_t rounds_ = 0;
+  bool in_progress_ = false;
   std::vector<Endpoint*> holders_;  // endpoints with collected requests
   std::uint32_t quiet_ = 0;         // consecutive rounds without a completion
   std::uint32_t busy_rounds_ = 0;

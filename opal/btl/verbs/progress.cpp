@@ -153,7 +153,8 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   if (memory_.some_stale()) [[unlikely]]
     memory_.revoke_stale();
   post_collected();
-  begin_batch();
+  ++rounds_;
+  in_progress_ = true;
   const bool busy = poll_completions();
   quiet_ = busy ? 0 : quiet_ + 1;
   busy_rounds_ += busy ? 1 : 0;
@@ -176,8 +177,8 @@ std::size_t Module::receive(std::size_t budget) noexcept {
     end_broken();
   }
   const std::size_t sent = pipelined_.progress();
-  end_batch();
-  post_collected();  // progress() also sends what an open batch holds back
+  in_progress_ = false;
+  post_collected();
   return events_ + sent;
 }
 

@@ -84,6 +84,26 @@ TEST_F(VerbsDeviceUse, ALoneMessageIsPostedAtOnce) {
   }
 }
 
+TEST(VerbsPingPong, OfAFreshConnectionCostsOneRequestForEachMessage) {
+  Side a{&open};
+  Side b{&open};
+  btl::Endpoint* const to_b = a.connect(b);
+  const std::byte byte{};
+  ASSERT_EQ(test::send(*to_b, {}, {&byte, 1}, a, b), Post::done);
+  ASSERT_TRUE(test::pump([&] { return b.received.size() == 1; }, a, b));
+  btl::Endpoint* const to_a = b.accepted.at(0);
+  ASSERT_EQ(test::send(*to_a, {}, {&byte, 1}, a, b), Post::done);
+  ASSERT_TRUE(test::pump([&] { return a.received.size() == 1; }, a, b));
+  const Counts before = counts();
+  for (std::size_t i = 2; i < 102; ++i) {
+    ASSERT_EQ(a.module().send_inline(*to_b, test::kTag, {}, {&byte, 1}), Post::done);
+    ASSERT_TRUE(test::pump([&] { return b.received.size() == i; }, b));
+    ASSERT_EQ(b.module().send_inline(*to_a, test::kTag, {}, {&byte, 1}), Post::done);
+    ASSERT_TRUE(test::pump([&] { return a.received.size() == i; }, a));
+  }
+  EXPECT_EQ(counts().work_requests - before.work_requests, 200U);
+}
+
 TEST_F(VerbsDeviceUse, MessagesOfABatchLeaveInOrder) {
   b_.received.clear();
   for (std::uint32_t i = 0; i < 1000; ++i) {
