@@ -121,7 +121,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   void return_credits() noexcept;
   void confirm() noexcept;
   void ask_for_more() noexcept;
-  void grant_more() noexcept;
+  [[gnu::cold]] void grant_more() noexcept;
   void take_grant(std::uint32_t count) noexcept;
   void retire(std::uint32_t upto) noexcept;
   void take_credits(std::uint32_t count) noexcept;

@@ -356,7 +356,7 @@ ibv_context& manager_context() {
 
 /// The size of a send queue in mlx5: slots of 64 bytes, as many as the largest request needs, a power of two in all.
 std::uint64_t queue_bytes(const ibv_qp_cap& cap) {
-  const std::uint64_t pieces = cap.max_send_sge * 16;
+  const std::uint64_t pieces = std::uint64_t{cap.max_send_sge} * 16;
   const std::uint64_t inlined = cap.max_inline_data == 0 ? 0 : (cap.max_inline_data + 4 + 15) / 16 * 16;
   const std::uint64_t one = (16 + std::max(pieces, inlined) + 63) / 64 * 64;
   return std::bit_ceil(one * cap.max_send_wr);
@@ -367,6 +367,11 @@ std::uint64_t queue_bytes(const ibv_qp_cap& cap) {
 Counts counts() noexcept {
   const Locked locked;
   return device().counts;
+}
+
+void fail_queue_pairs() noexcept {
+  const Locked locked;
+  for (const auto& [number, pair] : device().pairs) flush(*pair);
 }
 
 }  // namespace opal::test::verbs_double

@@ -24,4 +24,7 @@ struct Counts {
 };
 [[nodiscard]] Counts counts() noexcept;
 
+/// Moves all queue pairs to the error state, as a fault of the device does.
+void fail_queue_pairs() noexcept;
+
 }  // namespace opal::test::verbs_double

@@ -128,6 +128,20 @@ TEST_F(VerbsDeviceUse, MessagesOfAnOpenBatchPrecedeADisconnect) {
   EXPECT_EQ(b_.failures.front().why.os_errno, 0);
 }
 
+TEST_F(VerbsDeviceUse, AnOpenBatchOnAQueuePairThatFailsEndsThePeerOnceWithAnError) {
+  const std::vector<std::byte> bytes = test::pattern(2048, 1);
+  a_.module().begin_batch();
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(a_.module().send_inline(*to_b_, test::kTag, {}, bytes), Post::done);
+  test::verbs_double::fail_queue_pairs();
+  a_.module().end_batch();
+  ASSERT_TRUE(test::pump([&] { return !a_.failures.empty(); }, a_));
+  EXPECT_EQ(a_.failures.front().why.code, Errc::peer_gone);
+  EXPECT_NE(a_.failures.front().why.os_errno, 0);
+  for (int i = 0; i < 100; ++i) a_.module().progress(64);
+  EXPECT_EQ(a_.failures.size(), 1U);
+  EXPECT_EQ(a_.module().send_inline(*to_b_, test::kTag, {}, bytes), Post::failed);
+}
+
 TEST_F(VerbsDeviceUse, WaitingForAMessageSeldomAsksTheConnectionManager) {
   const Counts before = counts();
   for (int i = 0; i < 100'000; ++i) a_.module().progress(64);
@@ -152,7 +166,7 @@ TEST(VerbsMemory, AnIdlePeerCostsAtMost64KiB) {
   connect_all(second);  // each connection is one peer of both of its sides
   const Counts after = counts();
   const std::uint64_t queue = (after.send_queue_bytes - before.send_queue_bytes) / (2 * kPeers);
-  const std::uint64_t sending = 8 * (16U << 10) + 1024;  // of `second`, for all its peers
+  const std::uint64_t sending = std::uint64_t{8} * (16U << 10) + 1024;  // of `second`, for all its peers
   const std::uint64_t receiving = (after.registered_bytes - before.registered_bytes - sending) / (2 * kPeers);
   EXPECT_LE(queue + receiving, 64U << 10) << queue << " bytes of a send queue, " << receiving << " to receive";
 }
