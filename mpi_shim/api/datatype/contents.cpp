@@ -84,6 +84,9 @@ int contents(Call& call, MPI_Datatype datatype, Count max_integers, Count max_ad
   const datatype::Recipe& recipe = type->recipe();
   if (recipe.combiner == datatype::Combiner::named) call.fail(MPI_ERR_TYPE, "a predefined datatype has no contents");
   const Contents found{recipe};
+  if (sizeof(Count) == sizeof(int) && !found.large_counts.empty()) {
+    call.fail(MPI_ERR_TYPE, "the datatype has large counts, which only MPI_Type_get_contents_c returns");
+  }
   const auto fits = [&](std::size_t count, Count room) { return static_cast<std::int64_t>(count) <= room; };
   if (!fits(found.integers.size(), max_integers) || !fits(found.addresses.size(), max_addresses) ||
       !fits(found.large_counts.size(), max_large_counts) || !fits(recipe.types.size(), max_types)) {

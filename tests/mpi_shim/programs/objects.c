@@ -157,6 +157,9 @@ static void datatype_contents(void) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   MPI_Error_class(MPI_Type_get_envelope(huge, &integers, &addresses, &types, &combiner), &error_class);
   CHECK_EQ(error_class, MPI_ERR_TYPE);
+  error_class = -1;
+  MPI_Error_class(MPI_Type_get_contents(huge, 3, 2, 2, i, a, d), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_TYPE);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
   CHECK(n[0] == 0 && n[1] == 0 && n[2] == 1 && n[3] == 1 && combiner == MPI_COMBINER_CONTIGUOUS);
   MPI_Count count = 0;
