@@ -58,6 +58,20 @@ Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
   return Post::done;
 }
 
+bool Endpoint::submit(ibv_send_wr& first, ibv_send_wr& last) noexcept {
+  if (holds_buffers_ || unsignalled_ >= kUnsignalled) last.send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (const int code = ibv_post_send(connection_->pair(), &first, &bad); code != 0) [[unlikely]] {
+    break_off({Errc::peer_gone, code, "ibv_post_send"});
+    return false;
+  }
+  if ((last.send_flags & IBV_SEND_SIGNALED) != 0) {
+    unsignalled_ = 0;
+    holds_buffers_ = false;
+  }
+  return true;
+}
+
 bool Endpoint::post(ibv_send_wr& request, Buffer* buffer) noexcept {
   request.wr_id = posted_;
   ++unsignalled_;
@@ -66,17 +80,8 @@ bool Endpoint::post(ibv_send_wr& request, Buffer* buffer) noexcept {
   const std::uint64_t before = std::exchange(last_round_, verbs_.round());
   if (verbs_.in_batch() || (last_round_ != 0 && last_round_ == before)) {
     collect(request);
-  } else {
-    if (holds_buffers_ || unsignalled_ >= kUnsignalled) request.send_flags |= IBV_SEND_SIGNALED;
-    ibv_send_wr* bad = nullptr;
-    if (const int code = ibv_post_send(connection_->pair(), &request, &bad); code != 0) [[unlikely]] {
-      break_off({Errc::peer_gone, code, "ibv_post_send"});
-      return false;
-    }
-    if ((request.send_flags & IBV_SEND_SIGNALED) != 0) {
-      unsignalled_ = 0;
-      holds_buffers_ = false;
-    }
+  } else if (!submit(request, request)) {
+    return false;
   }
   sent_[posted_ % sent_.size()] = buffer;
   ++posted_;
@@ -118,15 +123,7 @@ void Endpoint::post_collected() noexcept {
   for (std::uint32_t i = 0; i + 1 < count; ++i) batch.requests[i].next = &batch.requests[i + 1];
   ibv_send_wr& last = batch.requests[count - 1];
   last.next = nullptr;
-  if (holds_buffers_ || unsignalled_ >= kUnsignalled) last.send_flags |= IBV_SEND_SIGNALED;
-  if ((last.send_flags & IBV_SEND_SIGNALED) != 0) {
-    unsignalled_ = 0;
-    holds_buffers_ = false;
-  }
-  ibv_send_wr* bad = nullptr;
-  if (const int code = ibv_post_send(connection_->pair(), batch.requests.data(), &bad); code != 0) [[unlikely]] {
-    break_off({Errc::peer_gone, code, "ibv_post_send"});  // its end gives the buffers back
-  }
+  (void)submit(batch.requests[0], last);  // if it fails, the end of the endpoint gives the buffers back
 }
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {

@@ -115,6 +115,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
     return static_cast<std::uint32_t>(sent_.size()) - (posted_ - retired_);
   }
   bool post(ibv_send_wr& request, Buffer* buffer) noexcept;
+  /// Posts the list from `first` to `last` with one doorbell; its last request is signalled if that is due.
+  bool submit(ibv_send_wr& first, ibv_send_wr& last) noexcept;
   void collect(const ibv_send_wr& request) noexcept;
   bool send_control(wire::Kind kind, ByteSpan payload) noexcept;
   bool send_frame(const wire::Frame& frame, ByteSpan payload) noexcept;
