@@ -345,6 +345,19 @@ rdma_conn_param with_data(const void* data, std::uint8_t size) {
   return parameters;
 }
 
+/// The next event of a channel; -1 and EAGAIN: there is none.
+template <class Channel, class Event>
+int take_event(Channel& channel, Event& event) {
+  if (channel.events.empty()) {
+    errno = EAGAIN;
+    return -1;
+  }
+  event = std::move(channel.events.front());
+  channel.events.pop_front();
+  if (channel.events.empty()) channel.signal.set(false);
+  return 0;
+}
+
 ibv_context& manager_context() {
   static ibv_context context = [] {
     ibv_context made{};
@@ -493,16 +506,8 @@ int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 }
 int ibv_get_cq_event(ibv_comp_channel* from, ibv_cq** queue, void** context) {
   const Locked locked;
-  auto& channel = *static_cast<Channel*>(from);
-  if (channel.events.empty()) {
-    errno = EAGAIN;
-    return -1;
-  }
-  *queue = channel.events.front();
   *context = nullptr;
-  channel.events.pop_front();
-  if (channel.events.empty()) channel.signal.set(false);
-  return 0;
+  return take_event(*static_cast<Channel*>(from), *queue);
 }
 void ibv_ack_cq_events(ibv_cq*, unsigned) {}
 int ibv_get_async_event(ibv_context*, ibv_async_event*) {
@@ -596,14 +601,9 @@ void rdma_destroy_event_channel(rdma_event_channel* channel) { delete static_cas
 int rdma_get_cm_event(rdma_event_channel* from, rdma_cm_event** event) {
   const Locked locked;
   ++device().counts.manager_looks;
-  auto& channel = *static_cast<ManagerChannel*>(from);
-  if (channel.events.empty()) {
-    errno = EAGAIN;
-    return -1;
-  }
-  *event = channel.events.front().release();
-  channel.events.pop_front();
-  if (channel.events.empty()) channel.signal.set(false);
+  std::unique_ptr<Event> taken;
+  if (take_event(*static_cast<ManagerChannel*>(from), taken) != 0) return -1;
+  *event = taken.release();
   return 0;
 }
 int rdma_ack_cm_event(rdma_cm_event* event) {
