@@ -20,6 +20,7 @@ using MPI_Fint = int;
 extern "C" {
 OPAL_EXPORT extern MPI_Fint mpi_fortran_bottom_;
 OPAL_EXPORT extern MPI_Fint mpi_fortran_in_place_;
+OPAL_EXPORT extern MPI_Fint mpi_fortran_buffer_automatic_;
 OPAL_EXPORT extern MPI_Fint mpi_fortran_unweighted_;
 OPAL_EXPORT extern MPI_Fint mpi_fortran_weights_empty_;
 OPAL_EXPORT extern MPI_Fint mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE];
@@ -32,6 +33,11 @@ namespace mpi_shim::fortran {
 inline void* choice(void* buffer) noexcept {
   if (buffer == &mpi_fortran_bottom_) return MPI_BOTTOM;
   return buffer == &mpi_fortran_in_place_ ? MPI_IN_PLACE : buffer;
+}
+
+/// The buffer of MPI_Buffer_attach, with Fortran's MPI_BUFFER_AUTOMATIC replaced by the value of C.
+inline void* attached(void* buffer) noexcept {
+  return buffer == &mpi_fortran_buffer_automatic_ ? MPI_BUFFER_AUTOMATIC : buffer;
 }
 
 inline int* weights_of(MPI_Fint* given) noexcept {

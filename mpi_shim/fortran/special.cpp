@@ -4,6 +4,7 @@
 
 MPI_Fint mpi_fortran_bottom_;
 MPI_Fint mpi_fortran_in_place_;
+MPI_Fint mpi_fortran_buffer_automatic_;
 MPI_Fint mpi_fortran_unweighted_;
 MPI_Fint mpi_fortran_weights_empty_;
 MPI_Fint mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE];

@@ -90,6 +90,9 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
   if (plain == "MPI_Status*") return {"MPI_Fint* " + name, "statuses(" + name + ')'};
   if (plain == "void*") {
     if (name == "buffer_addr") return {"void*", "Ignored{}"};  // Fortran cannot use the address
+    if (function.name.ends_with("uffer_attach") || function.name.ends_with("_attach_buffer")) {
+      return {"void* " + name, "attached(" + name + ')'};
+    }
     // baseptr is an output.  Other void* are choice buffers: MPI_BOTTOM and MPI_IN_PLACE are replaced.
     return {"void* " + name, name == "baseptr" ? name : "choice(" + name + ')'};
   }

@@ -80,6 +80,7 @@ program fortran_module
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
   call messages
+  call buffered
   call collectives
   call types
   call communicators
@@ -147,6 +148,22 @@ contains
     call MPI_Get_elements(status, MPI_INTEGER, count, ierror)
     call check(status(MPI_TAG) == 30 .and. count == 6 .and. state == 31, 'generalized request')
     call check(waited > 0 .and. requests(1) == MPI_REQUEST_NULL, 'MPI_Test')
+  end subroutine
+
+  subroutine buffered
+    integer :: status(MPI_STATUS_SIZE), count, unused, size, got(2)
+    call MPI_Buffer_attach(MPI_BUFFER_AUTOMATIC, 0, ierror)
+    call MPI_Bsend([rank, 5], 2, MPI_INTEGER, rank, 10, MPI_COMM_WORLD, ierror)
+    call MPI_Recv(got, 2, MPI_INTEGER, rank, 10, MPI_COMM_WORLD, status, ierror)
+    call MPI_Get_count(status, MPI_INTEGER, count, ierror)
+    call check(count == 2 .and. all(got == [rank, 5]), 'message in memory of the library')
+    call MPI_Buffer_detach(unused, size, ierror)
+    call check(size == 0, 'MPI_BUFFER_AUTOMATIC has no size')
+    call MPI_Comm_attach_buffer(MPI_COMM_SELF, MPI_BUFFER_AUTOMATIC, 0, ierror)
+    call MPI_Bsend(rank, 1, MPI_INTEGER, 0, 11, MPI_COMM_SELF, ierror)
+    call MPI_Recv(got, 1, MPI_INTEGER, 0, 11, MPI_COMM_SELF, status, ierror)
+    call check(got(1) == rank, 'message in memory of the library, of one communicator')
+    call MPI_Comm_detach_buffer(MPI_COMM_SELF, unused, size, ierror)
   end subroutine
 
   subroutine collectives
