@@ -62,7 +62,6 @@ class TeamSegment {
   void begin_uneven() noexcept {
     end_turn();
     take_cell(kCellBytes);
-    slots_used_ = true;
   }
   /// Waits until all ranks have read the old content of the own slot.
   int claim() noexcept { return claim(place_); }
@@ -75,7 +74,9 @@ class TeamSegment {
     filled_[slot_of_exchange()] = exchange_;
     return error;
   }
-  [[nodiscard]] std::byte* beside(int rank) const noexcept {
+  /// After begin_uneven(): the slot of `rank`, which this rank then counts as filled or read in this exchange.
+  [[nodiscard]] std::byte* beside(int rank) noexcept {
+    slots_used_ = true;
     return of_rank(rank) + offset_of(slot_of_exchange()) + kSlotHeader;
   }
   /// Publishes the content of the own slot.
@@ -243,7 +244,7 @@ class TeamSegment {
   std::uint64_t exchange_ = 0;                     // the current one
   std::uint64_t begun_ = 0;                        // exchange_ at the last begin(), before any refill()
   std::uint32_t place_ = 0;                        // the cell or slot of this exchange
-  bool slots_used_ = false;                        // by this exchange
+  bool slots_used_ = false;                        // by this rank in this exchange
   std::uint64_t cell_lines_ = 0;                   // cache lines of a cell to prefetch; 0: a slot
   std::uint64_t data_ = 0;                         // offset of the data of place_ in a rank's memory
   std::uint64_t came_ = 0;                         // bits of the ranks that have filled their slot in this exchange

@@ -3,6 +3,7 @@
 // All use one exchange, whatever the sizes.  Each rank writes the lengths of its blocks into its cell, followed by the
 // blocks, or, if they do not fit the cell, writes the blocks into its slot.  Blocks that do not fit the slot have the
 // length kByMessage and are sent as messages, as are all blocks for other hosts.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -124,7 +125,8 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
   } left;  // blocks to send and to receive as messages: bits by rank on the team segment
   segment_.begin_uneven();
 
-  std::array<const Buffer*, TeamSegment::kMostRanks> mine{};
+  std::array<const Buffer*, TeamSegment::kMostRanks> mine;
+  std::fill_n(mine.begin(), here.size(), nullptr);
   bool has_any = false;
   for (int place = 0; place < segment_.size(); ++place) {
     if (place == me) continue;
