@@ -156,7 +156,7 @@ class OPAL_EXPORT Context {
   /// Until the matching end_batch() the transports may hold back short messages, to give several to the network with
   /// one call: for many short messages in a row, without a progress() between them.  Order and back-pressure stay.
   /// end_batch(), progress() and wait() send what is held back.  Calls nest.  The caller posts or ends the batch at
-  /// once: the peer waits for what is held back.  Cost: one virtual call per transport.  Only tcp holds back messages.
+  /// once: the peer waits for what is held back.  Cost: one virtual call per transport.  tcp and verbs hold back messages.
   void begin_batch() noexcept;
   void end_batch() noexcept;
 
