@@ -147,19 +147,20 @@ int Window::choose_path(Target& target, const Buffer& there, std::uint64_t most_
 
 /// Changes the path of an access of at most `most_by_message` bytes to messages if the target polls.  Otherwise waits
 /// for earlier messages, which a direct access must not overtake; the target executes them before it ends to poll.
+/// In a fence epoch messages need no polling target: it executes them in the fence that ends the epoch at the latest.
 void Window::use_attention(Target& target, const Buffer& there, std::uint64_t most_by_message,
                            ChosenPath& chosen) noexcept {
   Target::Queue& queue = target.accessed->queue;
   const bool fits = there.bytes() <= most_by_message && there.type().predefined_handle() != 0;
-  if (fits && target.sent->count(target.control->attention)) {
+  const bool has_messages = queue.in_flight != 0 || !queue.accesses.empty();
+  const bool fenced = in_fence_epoch(target);
+  chosen.counted = !fenced && fits && target.sent->count(target.control->attention);
+  if (chosen.counted || (fenced && (fits || has_messages))) {
     chosen.path = Target::Path::messages;
-    chosen.counted = true;
     chosen.handle = nullptr;
     return;
   }
-  if (queue.in_flight != 0 || !queue.accesses.empty()) {
-    engine().wait_until([&] { return queue.in_flight == 0 && queue.accesses.empty(); });
-  }
+  if (has_messages) engine().wait_until([&] { return queue.in_flight == 0 && queue.accesses.empty(); });
   if (target.control->attention.sleeps() && ++target.accessed->while_asleep % kAccessesPerWake == 0) {
     engine().wake(*target.peer);
   }

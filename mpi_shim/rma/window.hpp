@@ -182,6 +182,10 @@ class Window final : public handle::Object {
   int start_message(MessageAccess& access, const ChosenPath& chosen, MPI_Request* request);
   int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);
+  /// Requires: enter() has succeeded.
+  [[nodiscard]] bool in_fence_epoch(const Target& target) const noexcept {
+    return !access_open_ && !locks_all_ && target.held.load(std::memory_order_relaxed) == Target::LockMode::nothing;
+  }
   int locate(const Place& place, Buffer& there) noexcept;
   static Buffer here(const Target& target, const Buffer& there) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accesses to memory of the program: while the target polls inside MPI they need no system call, and while it computes
-// they do not wait for it.  A target that sleeps inside MPI polls again soon.
+// they do not wait for it.  A target that sleeps inside MPI polls again soon.  In a fence epoch they are messages.
 #include <sched.h>
 
 #include <algorithm>
@@ -158,6 +158,49 @@ void do_without_system_calls(Accesses& accesses) {
   CHECK_EQ(MPI_Send(nullptr, 0, MPI_BYTE, 1, 0, MPI_COMM_WORLD), MPI_SUCCESS);
 }
 
+/// In a fence epoch no call of an access waits for rank 1, which computes until all are posted, and none needs a system
+/// call, long or short: rank 1 executes them in its fence.
+void access_between_fences(MPI_Win window, const SharedWord& complete, std::vector<std::int64_t>& words) {
+  constexpr int kHalf = kLong / 2;
+  constexpr int kLast = 1 + kLong;
+  if (my_rank() == 1) std::fill(words.begin(), words.end(), 0);
+  CHECK_EQ(MPI_Win_fence(0, window), MPI_SUCCESS);
+  const std::array<std::int64_t, 5> numbers{7, 2, 3, 9, 0};
+  const std::vector<std::int64_t> fives(kHalf, 5);
+  const std::vector<std::int64_t> threes(kHalf, 3);
+  std::vector<std::int64_t> half(kHalf, -1);
+  std::int64_t fetched = -1;
+  std::int64_t found = -1;
+  if (my_rank() == 0) {
+    CHECK_EQ(MPI_Put(&numbers[0], 1, MPI_INT64_T, 1, 1, 1, MPI_INT64_T, window), MPI_SUCCESS);
+    CHECK_EQ(MPI_Accumulate(&numbers[1], 1, MPI_INT64_T, 1, 0, 1, MPI_INT64_T, MPI_SUM, window), MPI_SUCCESS);
+    CHECK_EQ(MPI_Put(fives.data(), kHalf, MPI_INT64_T, 1, 2, kHalf, MPI_INT64_T, window), MPI_SUCCESS);
+    CHECK_EQ(
+        MPI_Accumulate(threes.data(), kHalf - 1, MPI_INT64_T, 1, 2 + kHalf, kHalf - 1, MPI_INT64_T, MPI_SUM, window),
+        MPI_SUCCESS);
+    CHECK_EQ(MPI_Fetch_and_op(&numbers[2], &fetched, MPI_INT64_T, 1, 0, MPI_SUM, window), MPI_SUCCESS);
+    CHECK_EQ(MPI_Compare_and_swap(&numbers[3], &numbers[4], &found, MPI_INT64_T, 1, kLast, window), MPI_SUCCESS);
+    complete.set(kRounds + 1);
+  } else {
+    while (complete.get() <= kRounds) sched_yield();
+  }
+  CHECK_EQ(MPI_Win_fence(0, window), MPI_SUCCESS);
+  if (my_rank() == 1) {
+    CHECK_EQ(words[0], 5);
+    CHECK_EQ(words[1], 7);
+    CHECK_EQ(std::count(words.begin() + 2, words.begin() + 2 + kHalf, 5), kHalf);
+    CHECK_EQ(std::count(words.begin() + 2 + kHalf, words.end(), 3), kHalf - 1);
+    CHECK_EQ(words[kLast], 9);
+  } else {
+    CHECK_EQ(fetched, 2);
+    CHECK_EQ(found, 0);
+    CHECK_EQ(MPI_Put(&numbers[0], 1, MPI_INT64_T, 1, 1, 1, MPI_INT64_T, window), MPI_SUCCESS);
+    CHECK_EQ(MPI_Get(half.data(), kHalf, MPI_INT64_T, 1, 2, kHalf, MPI_INT64_T, window), MPI_SUCCESS);
+  }
+  CHECK_EQ(MPI_Win_fence(MPI_MODE_NOSUCCEED, window), MPI_SUCCESS);
+  if (my_rank() == 0) CHECK_EQ(std::count(half.begin(), half.end(), 5), kHalf);
+}
+
 void run() {
   const SharedWord complete;
   std::vector<std::int64_t> words(2 + kLong);
@@ -177,6 +220,7 @@ void run() {
   if (my_rank() == 0) CHECK_EQ(MPI_Win_unlock(1, window), MPI_SUCCESS);
   CHECK_EQ(MPI_Bcast(&accesses.updates, 1, MPI_INT64_T, 0, MPI_COMM_WORLD), MPI_SUCCESS);
   if (my_rank() == 1) CHECK_EQ(words[0], accesses.updates);
+  access_between_fences(window, complete, words);
   CHECK_EQ(MPI_Win_free(&window), MPI_SUCCESS);
 }
 
