@@ -106,7 +106,7 @@ void Module::on_put(ByteSpan message, std::uint64_t number) noexcept {
   const std::uint32_t key = endpoint->key();
   switch (flow_of(slot, key).on_arrival(number, message)) {
     case Flow::Arrival::early: return;
-    case Flow::Arrival::wrong: return endpoint->break_protocol("a message with a wrong number", number);
+    case Flow::Arrival::wrong: return endpoint->on_protocol_error("a message with a wrong number", number);
     case Flow::Arrival::in_order: on_message(message);
   }
   // The message may have ended the endpoint.

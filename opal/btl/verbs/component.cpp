@@ -18,7 +18,7 @@ Result<Modules> open(const ModuleParameters& parameters, const config::Store& st
   OPAL_TRY_ASSIGN(Modules modules, rails::open_rails(parameters, config.rails, open_rail));
   if (auto* const joined = dynamic_cast<rails::Module*>(modules.front().get()); joined != nullptr) {
     for (const auto& rail : joined->rails()) {
-      static_cast<Module&>(*rail).set_other_ways(
+      static_cast<Module&>(*rail).set_other_rails(
           [joined](const btl::Endpoint& endpoint) { return joined->has_other_route(endpoint); });
     }
   }

@@ -44,7 +44,7 @@ std::uint32_t Endpoint::sends_for(std::uint32_t window) noexcept {
 
 // ---- Sending ----------------------------------------------------------------------------------------------------
 
-Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
+Post Endpoint::check_send(std::size_t size) noexcept {
   if (dead()) [[unlikely]]
     return Post::failed;
   if (size > verbs_.attributes().max_send) [[unlikely]] {
@@ -128,7 +128,7 @@ void Endpoint::post_collected() noexcept {
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
-  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
+  if (const Post refused = check_send(size); refused != Post::done) return refused;
   if (sizeof(wire::Frame) + size > connection_->shape().inlined) {
     Buffer* buffer = verbs_.take_send_buffer();
     if (buffer == nullptr) return Post::again;
@@ -154,7 +154,7 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 }
 
 Post Endpoint::send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept {
-  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
+  if (const Post refused = check_send(size); refused != Post::done) return refused;
   const wire::Frame frame{tag, wire::Kind::message, owed_};
   std::memcpy(buffer.data, &frame, sizeof frame);
   std::array<ibv_sge, 1> pieces{piece_of(buffer.data, sizeof frame + size, buffer.key)};
@@ -200,7 +200,7 @@ bool Endpoint::send_frame(const wire::Frame& frame, ByteSpan payload) noexcept {
 
 void Endpoint::ask_for_more() noexcept {
   const bool due = static_cast<std::int32_t>(posted_ - ask_from_) >= 0;
-  if (credits_ != 0 || !due || state_ != State::connected || to_confirm_) return;
+  if (credits_ != 0 || !due || state_ != State::connected || confirm_due_) return;
   if (most_credits_ >= verbs_.config().credits) return;
   if (send_control(wire::Kind::more, {})) ask_from_ = posted_ + kAskEvery;
 }
@@ -224,7 +224,7 @@ void Endpoint::take_grant(std::uint32_t count) noexcept {
 void Endpoint::return_credits() noexcept {
   // Beyond half a window: so at most two frames of credits are in flight, as kReserve assumes, and an answer to each
   // message returns its credit even where the window has only two.
-  if (state_ != State::connected || to_confirm_ || leaving_) return;
+  if (state_ != State::connected || confirm_due_ || leaving_) return;
   if (to_grant_ != 0 && send_frame({0, wire::Kind::grant, to_grant_}, {})) to_grant_ = 0;
   const bool due = owed_ > window_ / 2;
   const bool told = !due || send_control(wire::Kind::credits, {});
@@ -234,13 +234,13 @@ void Endpoint::return_credits() noexcept {
 
 void Endpoint::confirm() noexcept {
   const wire::Confirm confirm{verbs_.wire_address(), confirmation(session_, verbs_.wire_address())};
-  to_confirm_ = !send_control(wire::Kind::confirm, bytes_of(confirm));
-  if (to_confirm_) return verbs_.on_stalled();
+  confirm_due_ = !send_control(wire::Kind::confirm, bytes_of(confirm));
+  if (confirm_due_) return verbs_.on_stalled();
   credits_ = most_credits_;
 }
 
 void Endpoint::resume() noexcept {
-  if (state_ == State::connected && to_confirm_) confirm();
+  if (state_ == State::connected && confirm_due_) confirm();
   return_credits();
   if (queue_ != nullptr) queue_->resume();
 }
@@ -273,14 +273,14 @@ void Endpoint::on_sent(const ibv_wc& wc) noexcept {
 
 // ---- Receiving --------------------------------------------------------------------------------------------------
 
-void Endpoint::break_protocol(const char* what, std::uint64_t detail) noexcept {
+void Endpoint::on_protocol_error(const char* what, std::uint64_t detail) noexcept {
   const Error why{Errc::protocol, 0, what, detail};
   log::warn("btl.verbs", "peer {} broke the protocol: {}", to_string(peer()), opal::to_string(why));
   end(why);
 }
 
 void Endpoint::take_credits(std::uint32_t count) noexcept {
-  if (count > most_credits_ - credits_) return break_protocol("verbs: more credits than there are", count);
+  if (count > most_credits_ - credits_) return on_protocol_error("verbs: more credits than there are", count);
   credits_ += count;
 }
 
@@ -291,16 +291,16 @@ void Endpoint::on_received(ByteSpan bytes) noexcept {
     if (read_object(bytes, frame) && frame.kind == wire::Kind::goodbye) end(error());
     return;
   }
-  if (!read_object(bytes, frame)) return break_protocol("verbs: message without a frame", bytes.size());
+  if (!read_object(bytes, frame)) return on_protocol_error("verbs: message without a frame", bytes.size());
   const ByteSpan payload = bytes.subspan(sizeof frame);
   if (state_ == State::half_open) {
     wire::Confirm confirm{};
     if (frame.kind != wire::Kind::confirm || !read_object(payload, confirm) ||
         !same(confirm.proof, confirmation(session_, confirm.address))) {
-      return break_protocol("verbs: the peer did not authenticate itself", bytes.size());
+      return on_protocol_error("verbs: the peer did not authenticate itself", bytes.size());
     }
     const auto address = decode(bytes_of(confirm.address));
-    if (!address || address->id != peer()) return break_protocol("verbs: the peer confirmed with a bad address", 0);
+    if (!address || address->id != peer()) return on_protocol_error("verbs: the peer confirmed with a bad address", 0);
     to_ = socket_of(*address);
     state_ = State::connected;
     credits_ = most_credits_;
@@ -311,13 +311,13 @@ void Endpoint::on_received(ByteSpan bytes) noexcept {
   if (state_ == State::ended) return;
   switch (frame.kind) {
     case wire::Kind::message:
-      if (++owed_ > window_) return break_protocol("verbs: more messages than credits", owed_);
+      if (++owed_ > window_) return on_protocol_error("verbs: more messages than credits", owed_);
       verbs_.deliver(*this, frame.tag, payload);
       return return_credits();
     case wire::Kind::credits: return;
     case wire::Kind::more: return grant_more();
     case wire::Kind::goodbye: return end({Errc::peer_gone, 0, "the peer has disconnected"});
-    default: return break_protocol("verbs: unknown kind of frame", static_cast<std::uint64_t>(frame.kind));
+    default: return on_protocol_error("verbs: unknown kind of frame", static_cast<std::uint64_t>(frame.kind));
   }
 }
 
@@ -331,7 +331,7 @@ void Endpoint::break_off(const Error& why) noexcept {
 }
 
 bool Endpoint::leave(const Error& why) noexcept {
-  const bool talking = state_ == State::connected && !broken_ && !to_confirm_ && !verbs_.device().inherited();
+  const bool talking = state_ == State::connected && !broken_ && !confirm_due_ && !verbs_.device().inherited();
   goodbye_ = posted_;
   if (!talking || !send_control(wire::Kind::goodbye, {})) {
     mark_dead(why);

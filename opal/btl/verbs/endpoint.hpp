@@ -110,7 +110,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   Result<void> dial_again();
   void drop_connection() noexcept;
   void rest(std::uint64_t ns) noexcept;
-  [[nodiscard]] Post refuse_if_unsendable(std::size_t size) noexcept;
+  [[nodiscard]] Post check_send(std::size_t size) noexcept;
   [[nodiscard]] std::uint32_t room() const noexcept {
     return static_cast<std::uint32_t>(sent_.size()) - (posted_ - retired_);
   }
@@ -127,7 +127,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   void take_grant(std::uint32_t count) noexcept;
   void retire(std::uint32_t upto) noexcept;
   void take_credits(std::uint32_t count) noexcept;
-  void break_protocol(const char* what, std::uint64_t detail) noexcept;
+  void on_protocol_error(const char* what, std::uint64_t detail) noexcept;
 
   /// The target's end of the peer's one-sided queue; the device does all the work.
   class Served final : private Connection::Owner {
@@ -175,7 +175,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   State state_ = State::resting;  // also of a new endpoint, before dial() or accept()
   bool broken_ = false;
   bool leaving_ = false;
-  bool to_confirm_ = false;  // connector: the `confirm` is not sent yet and must be the first message
+  bool confirm_due_ = false;  // connector: the `confirm` is not sent yet and must be the first message
   std::unique_ptr<Connection> connection_;
   Crossed crossed_;
   // Sending.

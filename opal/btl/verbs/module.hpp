@@ -53,8 +53,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   /// Returns true if another rail may reach the peer of an endpoint.  Then a port that goes down ends the connection at
   /// once; else the connection waits for the port to return.
-  using HasOtherWay = std::function<bool(const btl::Endpoint&)>;
-  void set_other_ways(HasOtherWay has_other_way) noexcept { has_other_way_ = std::move(has_other_way); }
+  using HasOtherRail = std::function<bool(const btl::Endpoint&)>;
+  void set_other_rails(HasOtherRail has_other_rail) noexcept { has_other_rail_ = std::move(has_other_rail); }
 
   // For endpoints.
   [[nodiscard]] const Config& config() const noexcept { return config_; }
@@ -83,7 +83,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void remove_holder(const Endpoint& endpoint) noexcept { std::erase(holders_, &endpoint); }
   void on_ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] Memory& memory() noexcept { return memory_; }
-  [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.size(); }
+  [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.buffer_size(); }
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
@@ -152,17 +152,17 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   PipelinedTransfers pipelined_;                                  // of whole address spaces
   std::deque<Transfer> transfers_;                                // by the operation's slot
   std::unordered_map<std::uint32_t, Connection::Owner*> queues_;  // by number of the queue pair
-  HasOtherWay has_other_way_;
+  HasOtherRail has_other_rail_;
   Error gone_{};  // why the device has failed; code 0: it has not
   bool some_broken_ = false;
   bool some_stalled_ = false;
   bool armed_ = false;
-  bool look_now_ = true;     // the next progress() polls events
-  std::size_t batches_ = 0;  // open batches
+  bool poll_events_now_ = true;  // in the next progress()
+  std::size_t batches_ = 0;      // open batches
   std::uint64_t rounds_ = 0;
   bool in_progress_ = false;
   std::vector<Endpoint*> holders_;  // endpoints with collected requests
-  std::uint32_t quiet_ = 0;         // consecutive rounds without a completion
+  std::uint32_t idle_rounds_ = 0;   // consecutive rounds without a completion
   std::uint32_t busy_rounds_ = 0;
   std::size_t turns_ = 0;      // handlers that this progress() may still run
   std::size_t events_ = 0;     // events of this progress()

@@ -17,9 +17,9 @@ constexpr int kBatch = 16;
 
 /// Polling events costs system calls, polling completions does not: poll events every 256 rounds without a completion,
 /// which take about 25 us.
-constexpr std::uint32_t kRoundsPerLook = 256;
+constexpr std::uint32_t kRoundsPerEventPoll = 256;
 /// Poll events also every 1024 rounds with completions: peers may connect or fail meanwhile.
-constexpr std::uint32_t kBusyRoundsPerLook = 1024;
+constexpr std::uint32_t kBusyRoundsPerEventPoll = 1024;
 
 /// Marks the wr_id of a receive, whose other bits are the buffer's index.  Sends are numbered by their owner.
 constexpr std::uint64_t kReceive = std::uint64_t{1} << 63;
@@ -28,21 +28,21 @@ constexpr std::uint64_t kReceive = std::uint64_t{1} << 63;
 
 void Module::on_completion(const ibv_wc& wc) noexcept {
   const auto found = queues_.find(wc.qp_num);
-  Connection::Owner* const user = found == queues_.end() ? nullptr : found->second;
+  Connection::Owner* const owner = found == queues_.end() ? nullptr : found->second;
   if ((wc.wr_id & kReceive) == 0) {
-    if (user != nullptr) user->on_sent(wc);
+    if (owner != nullptr) owner->on_sent(wc);
     return;
   }
   Buffer& buffer = receive_buffers_.at(static_cast<std::uint32_t>(wc.wr_id));
-  if (wc.status == IBV_WC_SUCCESS && user != nullptr) {
-    const std::size_t size = std::min<std::size_t>(wc.byte_len, receive_buffers_.size());
-    user->on_received({buffer.data, size});
+  if (wc.status == IBV_WC_SUCCESS && owner != nullptr) {
+    const std::size_t size = std::min<std::size_t>(wc.byte_len, receive_buffers_.buffer_size());
+    owner->on_received({buffer.data, size});
   }
   post_receive(buffer);
 }
 
 void Module::post_receive(const Buffer& buffer) noexcept {
-  const auto size = static_cast<std::uint32_t>(receive_buffers_.size());
+  const auto size = static_cast<std::uint32_t>(receive_buffers_.buffer_size());
   if (const auto posted = device_.post_receive(kReceive | buffer.index, buffer.data, size, buffer.key); !posted) {
     log::error("btl.verbs", "a receive buffer is lost: {}", opal::to_string(posted.error()));
   }
@@ -104,7 +104,7 @@ void Module::on_device_event(const ibv_async_event& event) noexcept {
       log::warn("btl.verbs", "device {}: its port is down", device_.name());
       // The port may return before the device's retries are exhausted.  Peers that another rail reaches fail over now.
       for (const auto& [peer, endpoint] : living()) {
-        if (has_other_way_ && has_other_way_(*endpoint)) endpoint->break_off({Errc::peer_gone, ENETDOWN, what});
+        if (has_other_rail_ && has_other_rail_(*endpoint)) endpoint->break_off({Errc::peer_gone, ENETDOWN, what});
       }
       break;
     case IBV_EVENT_PORT_ACTIVE: log::info("btl.verbs", "device {}: its port is up", device_.name()); break;
@@ -129,7 +129,8 @@ void Module::collect_device_events() noexcept {
   }
 }
 
-/// Acknowledges completion events.  Each disarms the queue, so it counts as an event of this progress().
+/// Acknowledges completion events.  Each disarms the queue; it counts as an event, so that the caller arms again
+/// before a sleep.
 void Module::drain_completion_events() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
@@ -156,11 +157,11 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   ++rounds_;
   in_progress_ = true;
   const bool busy = poll_completions();
-  quiet_ = busy ? 0 : quiet_ + 1;
+  idle_rounds_ = busy ? 0 : idle_rounds_ + 1;
   busy_rounds_ += busy ? 1 : 0;
-  const bool due = busy ? busy_rounds_ % kBusyRoundsPerLook == 0 : quiet_ % kRoundsPerLook == 0;
-  if (due || look_now_ || !leaving().empty()) {
-    look_now_ = false;
+  const bool due = busy ? busy_rounds_ % kBusyRoundsPerEventPoll == 0 : idle_rounds_ % kRoundsPerEventPoll == 0;
+  if (due || poll_events_now_ || !leaving().empty()) {
+    poll_events_now_ = false;
     collect_events();
   }
   if (armed_ && busy) {
@@ -204,7 +205,7 @@ bool Module::arm_wake_up() noexcept {
   epoll_event event{};
   waiting_.set_clock(first_wake_ns());
   if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) {
-    look_now_ = true;
+    poll_events_now_ = true;
     return false;
   }
   if (!pipelined_.idle() && pipelined_.progress() != 0) return false;

@@ -8,16 +8,16 @@ namespace opal::rcache {
 
 void HintTable::remember(std::uintptr_t begin, Registration& registration) noexcept {
   if (owned_ == nullptr) return;
-  put(begin, registration);
+  insert(begin, registration);
   for (const std::uintptr_t block : kBlocks) {
     const std::uintptr_t first = begin & ~(block - 1);
     if (registration.length() <= block || !registration.contains(first, first + block)) continue;
-    put(first + block / 2, registration);
+    insert(first + block / 2, registration);
     blocks_.fetch_or(block, std::memory_order_relaxed);
   }
 }
 
-void HintTable::put(std::uintptr_t key, Registration& registration) noexcept {
+void HintTable::insert(std::uintptr_t key, Registration& registration) noexcept {
   const std::uint64_t h = hash(key);
   auto& words = owned_->rows[h & owned_->mask].words;
   const std::uint64_t word = tag(h) << kTagShift | reinterpret_cast<std::uintptr_t>(&registration);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/rcache/registrations/hint_table.hpp — a hash table from the begin of a request to registrations that may serve
 // it.  Readers take no lock.  An entry is only a hint: it may be overwritten at any time, and may name a registration
-// that serves other memory meanwhile, so the reader checks the registration.
+// that serves other memory meanwhile, so the reader checks it.  Registrations live as long as the cache.
 // The keys of a request are its begin, its 4 KiB page and its 2 MiB block.  The latter two lead only to registrations
 // that contain the whole page or block.
 // Owns: its lines.  Replaced lines are kept until the destructor, because a reader may still use them.
@@ -52,7 +52,7 @@ class HintTable {
     explicit Lines(LargeArray<Line> memory, std::size_t lines) noexcept : mask(lines - 1), rows(std::move(memory)) {}
     const std::size_t mask;
     const LargeArray<Line> rows;
-    std::unique_ptr<Lines> before{};  // older replaced lines
+    std::unique_ptr<Lines> before{};  // the lines replaced before these
   };
 
   /// The number of lines to grow to for this number of registrations; 0: the present lines suffice.
@@ -61,10 +61,11 @@ class HintTable {
   static std::unique_ptr<Lines> make(std::size_t lines) noexcept;
   /// Replaces the lines by `lines`; all hints are lost.
   void take(std::unique_ptr<Lines> lines) noexcept;
-  /// Drops all hints without an access to the lines.
+  /// Drops all hints without an access to the lines; also for a forked child.
   void abandon() noexcept;
 
  private:
+  // The key of a block is its middle address, so that it is not the begin of an aligned request.
   static constexpr std::uintptr_t kBlocks[] = {std::uintptr_t{1} << 12, std::uintptr_t{1} << 21};
   static constexpr int kTagShift = 48;
 
@@ -73,7 +74,8 @@ class HintTable {
     return mixed ^ (mixed >> 32);
   }
   static std::uint64_t tag(std::uint64_t hash) noexcept { return hash >> kTagShift; }
-  /// The word of the line at which the search for a key begins.  Most keys are found there, so the branch is predicted.
+  /// The word of the line, modulo 8, at which the search for a key begins.  Most keys are found there, so the branch is
+  /// predicted.
   static std::size_t first(std::uint64_t hash) noexcept { return hash >> 40; }
   static Registration* address(std::uint64_t word) noexcept {
     return reinterpret_cast<Registration*>(static_cast<std::uintptr_t>(word << 16 >> 16));  // NOLINT
@@ -90,13 +92,13 @@ class HintTable {
     }
     return nullptr;
   }
-  void put(std::uintptr_t key, Registration& registration) noexcept;
+  void insert(std::uintptr_t key, Registration& registration) noexcept;
 
-  std::atomic<Lines*> lines_{nullptr};     // owned_ for readers; null until the first registration
+  std::atomic<Lines*> lines_{nullptr};     // = owned_.get(), for readers; null until the first registration
   std::atomic<std::uintptr_t> blocks_{0};  // the sizes of kBlocks for which there are hints, ORed
   std::unique_ptr<Lines> owned_;           // the present lines
   std::unique_ptr<Lines> outgrown_;        // list of replaced lines, which a reader may still use
-  std::uint32_t victim_ = 0;               // modulo 8: the word to overwrite in the next full line
+  std::uint32_t victim_ = 0;               // modulo 8, the word to overwrite when a line is full
 };
 
 }  // namespace opal::rcache

@@ -29,7 +29,7 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
                   PTL_ME_EVENT_LINK_DISABLE | PTL_ME_EVENT_COMM_DISABLE | PTL_ME_EVENT_UNLINK_DISABLE;
   entry.match_id.phys.nid = PTL_NID_ANY;
   entry.match_id.phys.pid = PTL_PID_ANY;
-  entry.match_bits = PeerId::random().low;
+  entry.match_bits = PeerId::random().low;  // any random 64 bits
   ptl_handle_me_t added = PTL_INVALID_HANDLE;
   const int result = interface_.library().me_append(interface_.handle(), objects_.memory_entry(), &entry,
                                                     PTL_PRIORITY_LIST, nullptr, &added);
@@ -84,7 +84,7 @@ void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noe
 }
 
 void Memory::revoke_stale() noexcept {
-  // A slot may hold a new registration already, which messages then reach.
+  // A slot may hold a new registration already.  Its entry is unlinked too, and messages reach it.
   const bool some_lost = stale_.take([this](std::uint32_t slot) {
     if (slot < entries_.size()) unlink(entries_[slot]);
   });

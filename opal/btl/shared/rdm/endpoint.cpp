@@ -38,20 +38,20 @@ bool Endpoint::one_sided() const noexcept { return transport_.native() && refusa
 
 void Endpoint::on_refused() noexcept {
   if (++refusals_ != kMostRefusals) return;
-  log::warn(transport_.log_name(), "peer {}: the network refuses puts and gets that are valid; they go as messages",
+  log::warn(transport_.log_name(), "peer {}: the network refuses valid puts and gets; OPAL moves them by messages",
             to_string(peer()));
 }
 
 // ---- Sending ----------------------------------------------------------------------------------------------------
 
-Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
+Post Endpoint::check_send(std::size_t size) noexcept {
   if (dead()) [[unlikely]]
     return Post::failed;
   if (size > transport_.attributes().max_send) [[unlikely]] {
     set_error({Errc::invalid_argument, 0, "message longer than max_send", size});
     return Post::failed;
   }
-  return credits_ == 0 || state_ != State::connected || to_confirm_ || broken_ ? Post::again : Post::done;
+  return credits_ == 0 || state_ != State::connected || confirm_due_ || broken_ ? Post::again : Post::done;
 }
 
 wire::Frame Endpoint::frame_of(wire::Kind kind, std::size_t size) const noexcept {
@@ -70,7 +70,7 @@ Post Endpoint::post(SendBuffer& buffer, const wire::Frame& frame) noexcept {
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
-  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
+  if (const Post refused = check_send(size); refused != Post::done) return refused;
   wire::Frame frame = frame_of(wire::Kind::message, size);
   frame.tag = tag;
   const std::size_t whole = wire::message_size(size);
@@ -91,7 +91,7 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 }
 
 Post Endpoint::send_buffer(Tag tag, SendBuffer& buffer, std::size_t size) noexcept {
-  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
+  if (const Post refused = check_send(size); refused != Post::done) return refused;
   wire::Frame frame = frame_of(wire::Kind::message, size);
   frame.tag = tag;
   std::memcpy(buffer.data, &frame, sizeof frame);
@@ -100,7 +100,7 @@ Post Endpoint::send_buffer(Tag tag, SendBuffer& buffer, std::size_t size) noexce
   return post(buffer, frame);
 }
 
-/// Control frames never go inline, since the failure of a copied message need not be reported.
+/// Control frames never go inline, since no on_sent() reports the failure of an inline message.
 bool Endpoint::send_control(wire::Kind kind, ByteSpan first, ByteSpan second) noexcept {
   if (broken_) return false;
   SendBuffer* const buffer = transport_.send_buffers().take();
@@ -116,32 +116,32 @@ bool Endpoint::send_control(wire::Kind kind, ByteSpan first, ByteSpan second) no
 }
 
 void Endpoint::return_credits() noexcept {
-  if (state_ != State::connected || to_confirm_ || leaving_) return;
+  if (state_ != State::connected || confirm_due_ || leaving_) return;
   if (owed_ < transport_.settings().window / 2 || owed_ == 0) return;
   (void)send_control(wire::Kind::credits);  // resume() tries again
 }
 
 void Endpoint::resume() noexcept {
-  if (to_hello_) send_hello();
-  if (to_welcome_) to_welcome_ = !send_control(wire::Kind::welcome, bytes_of(welcome_));
-  if (to_confirm_) {
+  if (hello_due_) send_hello();
+  if (welcome_due_) welcome_due_ = !send_control(wire::Kind::welcome, bytes_of(welcome_));
+  if (confirm_due_) {
     const wire::Confirm confirm{confirmation(session_, welcome_)};
-    to_confirm_ = !send_control(wire::Kind::confirm, bytes_of(confirm));
-    if (!to_confirm_) credits_ = most_credits_;
+    confirm_due_ = !send_control(wire::Kind::confirm, bytes_of(confirm));
+    if (!confirm_due_) credits_ = most_credits_;
   }
-  if (to_goodbye_) to_goodbye_ = !send_control(wire::Kind::goodbye);
+  if (goodbye_due_) goodbye_due_ = !send_control(wire::Kind::goodbye);
   return_credits();
 }
 
 void Endpoint::on_sent(const Error& why) noexcept {
   if (pending_ != 0) --pending_;
   if (why.code != Errc{}) return break_off(why);
-  if (leaving_ && !to_goodbye_ && pending_ == 0) end(error());
+  if (leaving_ && !goodbye_due_ && pending_ == 0) end(error());
 }
 
 // ---- Receiving --------------------------------------------------------------------------------------------------
 
-void Endpoint::break_protocol(const char* what, std::uint64_t detail) noexcept {
+void Endpoint::on_protocol_error(const char* what, std::uint64_t detail) noexcept {
   const Error why{Errc::protocol, 0, what, detail};
   log::warn(transport_.log_name(), "peer {} broke the protocol: {}", to_string(peer()), opal::to_string(why));
   (void)send_control(wire::Kind::goodbye);
@@ -149,27 +149,27 @@ void Endpoint::break_protocol(const char* what, std::uint64_t detail) noexcept {
 }
 
 void Endpoint::on_frame(const wire::Frame& frame, ByteSpan payload) noexcept {
-  heard_ = true;
+  frame_arrived_ = true;
   if (leaving_) {  // what the peer sends now is discarded, except its own goodbye
     if (frame.kind == wire::Kind::goodbye) end(error());
     return;
   }
   if (frame.kind == wire::Kind::welcome) return on_welcome(payload);
   if (frame.kind == wire::Kind::confirm) return on_confirm(payload);
-  if (state_ != State::connected) return break_protocol("a message before the handshake has ended", 0);
+  if (state_ != State::connected) return on_protocol_error("a message before the handshake has ended", 0);
   if (frame.credits > most_credits_ - credits_) {
-    return break_protocol("more credits than there are", frame.credits);
+    return on_protocol_error("more credits than there are", frame.credits);
   }
   credits_ += frame.credits;
   switch (frame.kind) {
     case wire::Kind::message:
-      if (++owed_ > transport_.settings().window) return break_protocol("more messages than credits", owed_);
+      if (++owed_ > transport_.settings().window) return on_protocol_error("more messages than credits", owed_);
       transport_.deliver(*this, frame.tag, payload);
       return return_credits();
     case wire::Kind::credits:
     case wire::Kind::ping: return;
     case wire::Kind::goodbye: return end({Errc::peer_gone, 0, "the peer has disconnected"});
-    default: return break_protocol("unknown kind of frame", static_cast<std::uint64_t>(frame.kind));
+    default: return on_protocol_error("unknown kind of frame", static_cast<std::uint64_t>(frame.kind));
   }
 }
 
@@ -193,7 +193,7 @@ void Endpoint::end(const Error& why) noexcept {
 }
 
 bool Endpoint::leave(const Error& why) noexcept {
-  const bool talking = state_ == State::connected && !broken_ && !to_confirm_;
+  const bool talking = state_ == State::connected && !broken_ && !confirm_due_;
   mark_dead(why);
   if (!talking) {
     leaving_ = true;
@@ -201,7 +201,7 @@ bool Endpoint::leave(const Error& why) noexcept {
     return false;
   }
   leaving_ = true;
-  to_goodbye_ = !send_control(wire::Kind::goodbye);
+  goodbye_due_ = !send_control(wire::Kind::goodbye);
   give_up_ns_ = transport_.time_after(kCloseTimeout);
   return true;
 }
@@ -219,7 +219,8 @@ std::uint64_t Endpoint::wake_ns() const noexcept {
 
 void Endpoint::ping(std::uint64_t now) noexcept {
   again_ns_ = transport_.time_after(transport_.settings().ping_interval);
-  if (std::exchange(heard_, false) || pending_ != 0 || send_control(wire::Kind::ping)) {
+  // A send in flight replaces the ping: its completion shows whether the network reaches the peer.
+  if (std::exchange(frame_arrived_, false) || pending_ != 0 || send_control(wire::Kind::ping)) {
     stuck_ns_ = 0;
     return;
   }
@@ -236,8 +237,8 @@ void Endpoint::on_time(std::uint64_t now) noexcept {
   }
   if (now >= give_up_ns_) {
     if (leaving_) return end(error());
-    log::warn(transport_.log_name(), "peer {}: no handshake within the time for it", to_string(peer()));
-    return end({Errc::unreachable, ETIMEDOUT, "no handshake within the time for it"});
+    log::warn(transport_.log_name(), "peer {}: the handshake timed out", to_string(peer()));
+    return end({Errc::unreachable, ETIMEDOUT, "the handshake timed out"});
   }
   if (state_ == State::dialing && now >= again_ns_) send_hello();
 }

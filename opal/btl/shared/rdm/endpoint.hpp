@@ -3,7 +3,7 @@
 // States of the connector: dialing -> connected -> ended.  States of the acceptor: half_open (no Confirm yet) ->
 // connected -> ended.  Posts return `again` before connected.
 // After a failure (broken()) the transport first delivers all messages that have arrived, then ends the endpoint.
-// After disconnect() the endpoint remains (leaving_) until its messages and the goodbye have left.
+// After disconnect() the endpoint remains (leaving_) until its messages and the goodbye are sent.
 // Owned by the transport.  Threads: as the transport.
 #pragma once
 #include <string>
@@ -33,14 +33,14 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
 
   /// Sends a Hello, and repeats it until the peer answers.
   void dial() noexcept;
-  /// Answers the peer's Hello with a Welcome; ends an own attempt to connect.  Requires: `hello` is genuine.
+  /// Answers the peer's Hello with a Welcome; ends this side's attempt to connect.  Requires: `hello` is genuine.
   void accept(const wire::Hello& hello) noexcept;
   /// True if accept() was called with this Hello.
   [[nodiscard]] bool has_accepted(const wire::Hello& hello) const noexcept {
     return state_ != State::dialing && nonce_ == hello.nonce;
   }
   /// Sends the Welcome again, for a Hello that was repeated.
-  void repeat_welcome() noexcept { to_welcome_ = true; }
+  void repeat_welcome() noexcept { welcome_due_ = true; }
 
   [[nodiscard]] State state() const noexcept { return state_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
@@ -67,13 +67,13 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   void end(const Error& why) noexcept;
   void end_with_reason() noexcept { end(reason_); }
   /// The peer sent what the protocol does not allow: tells it, and ends the endpoint.
-  void break_protocol(const char* what, std::uint64_t detail) noexcept;
+  void on_protocol_error(const char* what, std::uint64_t detail) noexcept;
 
   /// Sends a goodbye.  True: the transport keeps the endpoint until left().
   bool leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return state_ == State::ended; }
 
-  /// Sends what found no room; see Transport::on_stalled().
+  /// Sends the frames that are due; see Transport::on_stalled().
   void resume() noexcept;
   /// When on_time() is to be called, in ns of now_ns(); 0: never.
   [[nodiscard]] std::uint64_t wake_ns() const noexcept;
@@ -86,7 +86,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   bool visible = false;
 
  private:
-  [[nodiscard]] Post refuse_if_unsendable(std::size_t size) noexcept;
+  [[nodiscard]] Post check_send(std::size_t size) noexcept;
   [[nodiscard]] wire::Frame frame_of(wire::Kind kind, std::size_t size) const noexcept;
   [[nodiscard]] Post post(SendBuffer& buffer, const wire::Frame& frame) noexcept;
   bool send_control(wire::Kind kind, ByteSpan first = {}, ByteSpan second = {}) noexcept;
@@ -104,11 +104,11 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   State state_ = State::dialing;
   bool broken_ = false;
   bool leaving_ = false;
-  bool to_hello_ = false;  // what is due, and found no room
-  bool to_welcome_ = false;
-  bool to_confirm_ = false;  // it must be the first message, so others wait
-  bool to_goodbye_ = false;
-  bool heard_ = true;  // a frame has arrived since the last on_time()
+  bool hello_due_ = false;  // a frame to send, for which no buffer was free
+  bool welcome_due_ = false;
+  bool confirm_due_ = false;  // it must be the first message, so others wait
+  bool goodbye_due_ = false;
+  bool frame_arrived_ = true;  // since the last ping()
   // Sending.
   std::uint32_t peer_slot_ = wire::kNoSlot;
   std::uint32_t peer_key_ = 0;

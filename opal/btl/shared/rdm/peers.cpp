@@ -169,11 +169,11 @@ void Endpoint::dial() noexcept {
 
 void Endpoint::send_hello() noexcept {
   again_ns_ = transport_.time_after(kRepeat);
-  to_hello_ = !send_control(wire::Kind::hello, bytes_of(hello_), transport_.address());
+  hello_due_ = !send_control(wire::Kind::hello, bytes_of(hello_), transport_.address());
 }
 
 void Endpoint::accept(const wire::Hello& hello) noexcept {
-  to_hello_ = false;
+  hello_due_ = false;
   peer_slot_ = hello.slot;
   peer_key_ = hello.key;
   nonce_ = hello.nonce;
@@ -183,7 +183,7 @@ void Endpoint::accept(const wire::Hello& hello) noexcept {
   session_ = session_key(transport_.key(), hello.nonce, welcome_.nonce);
   state_ = State::half_open;
   give_up_ns_ = transport_.time_after(kHandshakeTimeout);
-  to_welcome_ = true;
+  welcome_due_ = true;
   resume();
 }
 
@@ -193,7 +193,7 @@ void Endpoint::on_welcome(ByteSpan payload) noexcept {
   if (!read_object(payload, welcome) || !is_genuine(connector_key_, hello_, welcome) || welcome.window == 0) {
     return transport_.drop_stray("a Welcome that does not prove that it belongs to this job");
   }
-  to_hello_ = false;
+  hello_due_ = false;
   welcome_ = welcome;
   peer_slot_ = welcome.slot;
   peer_key_ = welcome.key;
@@ -201,7 +201,7 @@ void Endpoint::on_welcome(ByteSpan payload) noexcept {
   session_ = session_key(connector_key_, nonce_, welcome.nonce);
   state_ = State::connected;
   again_ns_ = transport_.time_after(transport_.settings().ping_interval);
-  to_confirm_ = true;
+  confirm_due_ = true;
   resume();
   transport_.on_confirmed(*this);
 }
@@ -212,7 +212,7 @@ void Endpoint::on_confirm(ByteSpan payload) noexcept {
   if (!read_object(payload, confirm) || !same(confirm.proof, confirmation(session_, welcome_))) {
     return transport_.drop_stray("a Confirm that does not prove that it belongs to this job");
   }
-  to_welcome_ = false;
+  welcome_due_ = false;
   most_credits_ = std::min<std::uint32_t>(most_credits_, UINT8_MAX);
   credits_ = most_credits_;
   state_ = State::connected;

@@ -14,8 +14,8 @@ namespace opal::btl::rdm {
 namespace {
 
 /// The clock is read every 32 rounds without a completion, and every 1024 rounds with completions.
-constexpr std::uint32_t kRoundsPerLook = 32;
-constexpr std::uint32_t kBusyRoundsPerLook = 1024;
+constexpr std::uint32_t kRoundsPerEventPoll = 32;
+constexpr std::uint32_t kBusyRoundsPerEventPoll = 1024;
 constexpr std::chrono::milliseconds kProcessInterval{10};  // between two looks at the peers' processes
 constexpr std::chrono::milliseconds kRetryInterval{1};     // a sleeper wakes to poll, or to send what found no room
 
@@ -91,9 +91,9 @@ std::size_t Transport::receive(std::size_t budget) noexcept {
   turns_ = std::max<std::size_t>(budget, 1);
   events_ = 0;
   const bool busy = poll_network();
-  quiet_ = busy ? 0 : quiet_ + 1;
+  idle_rounds_ = busy ? 0 : idle_rounds_ + 1;
   busy_rounds_ += busy ? 1 : 0;
-  const bool look = busy ? busy_rounds_ % kBusyRoundsPerLook == 0 : quiet_ % kRoundsPerLook == 1;
+  const bool look = busy ? busy_rounds_ % kBusyRoundsPerEventPoll == 0 : idle_rounds_ % kRoundsPerEventPoll == 1;
   if (look) look_at_clock();
   if (some_stalled_) [[unlikely]] {
     some_stalled_ = false;
@@ -103,7 +103,7 @@ std::size_t Transport::receive(std::size_t budget) noexcept {
   }
   if (!refused_.empty()) [[unlikely]]
     std::erase_if(refused_, [this](RdmaOperation* operation) { return emulate_now(*operation); });
-  if (some_broken_ && quiet_ > 1) {
+  if (some_broken_ && idle_rounds_ > 1) {
     some_broken_ = false;
     end_broken();
   }
@@ -115,7 +115,7 @@ bool Transport::arm_wake_up() noexcept {
   waiting_.set_clock(next_time());
   epoll_event event{};
   if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) {
-    quiet_ = 0;  // the next progress() looks at timers and processes at once
+    idle_rounds_ = 0;  // the next progress() looks at timers and processes at once
     look_ns_ = 0;
     return false;
   }

@@ -195,7 +195,7 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   std::unordered_map<PeerId, std::vector<std::byte>> waiting_hellos_;  // until on_vacant()
   bool some_broken_ = false;
   bool some_stalled_ = false;
-  std::uint32_t quiet_ = 0;  // consecutive rounds without a completion
+  std::uint32_t idle_rounds_ = 0;  // consecutive rounds without a completion
   std::uint32_t busy_rounds_ = 0;
   std::uint64_t look_ns_ = 0;  // when to look at the peers' processes again
   std::uint64_t strays_ = 0;   // messages that belong to no peer

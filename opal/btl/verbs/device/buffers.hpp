@@ -34,7 +34,7 @@ class BufferPool {
   [[nodiscard]] static std::uint64_t total() noexcept { return total_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(buffers_.size()); }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }  ///< of each buffer, bytes
+  [[nodiscard]] std::size_t buffer_size() const noexcept { return size_; }  ///< bytes
   [[nodiscard]] std::size_t stride() const noexcept { return align_up(size_, kCacheLine); }
   [[nodiscard]] Buffer& at(std::uint32_t index) noexcept { return buffers_[index]; }
 
