@@ -23,7 +23,7 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  /// The value.  Aborts if there is none: a caller that does not test has_value() is a bug of OPAL.
+  /// The value.  Aborts if there is none, so test has_value() first.
   T& value() & noexcept { return check(), *std::get_if<0>(&state_); }
   const T& value() const& noexcept { return check(), *std::get_if<0>(&state_); }
   T&& value() && noexcept { return check(), std::move(*std::get_if<0>(&state_)); }
@@ -89,7 +89,7 @@ class [[nodiscard]] Result<void> {
     }                                                            \
   } while (false)
 
-/// `OPAL_TRY_ASSIGN(auto x, f());` declares x from f()'s value or returns f()'s error.
+/// `OPAL_TRY_ASSIGN(auto x, f());` declares x from f()'s value or returns f()'s error.  It is three statements.
 // NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses
 #define OPAL_TRY_ASSIGN(declaration, expression)        \
   auto OPAL_CONCAT(opal_try_, __LINE__) = (expression); \

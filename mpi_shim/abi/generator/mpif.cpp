@@ -11,7 +11,7 @@ namespace opal::mpi::abi {
 namespace {
 
 /// The part of mpif.h that does not come from numeric macros of mpi.h.  The library recognises MPI_BOTTOM and the other
-/// COMMON variables by their address (fortran/convert.hpp).  The functions are those that return a value and the
+/// COMMON variables by their address (fortran/convert.hpp).  EXTERNAL are the functions that return a value and the
 /// predefined attribute callbacks.
 constexpr std::string_view kFixedPart = R"(      INTEGER MPI_STATUS_SIZE, MPI_SOURCE, MPI_TAG, MPI_ERROR
       PARAMETER (MPI_STATUS_SIZE=8)

@@ -49,7 +49,7 @@ Parameter parse_parameter(const std::string& text) {
   return parameter;
 }
 
-/// Puts the type for which a word stands in its place; false: there is none.
+/// Replaces Count, Displ or Bytes in `type` by the C type; false: it contains none of them.
 bool replace_word(std::string& type, bool large) {
   const std::size_t at = type.starts_with("const ") ? 6 : 0;
   for (const Word& one : kWords) {
@@ -79,7 +79,7 @@ void add_both(Function function, std::vector<Function>& functions) {
 std::vector<Function> parse_functions(const std::string& line) {
   const auto open = line.find('(');
   if (open == std::string::npos || line.back() != ')')
-    throw std::runtime_error("expected <tier> <type, one word> <name>(...)");
+    throw std::runtime_error("expected <tier 1..5, or three of them> <type, one word> <name>(...)");
   std::istringstream head(line.substr(0, open));
   Function function;
   std::string tiers;
@@ -154,16 +154,16 @@ void mark_implemented(Table& table, std::istream& symbols) {
   }
   for (Group& group : table) {
     for (Function& function : group.functions) {
-      const auto strong = kinds.find("PMPI_" + function.name);
-      const auto weak = kinds.find("MPI_" + function.name);
-      if (strong == kinds.end() && weak == kinds.end()) continue;
-      if (strong == kinds.end() || strong->second != 'T' || weak == kinds.end() || weak->second != 'W') {
+      const auto pmpi = kinds.find("PMPI_" + function.name);
+      const auto mpi = kinds.find("MPI_" + function.name);
+      if (pmpi == kinds.end() && mpi == kinds.end()) continue;
+      if (pmpi == kinds.end() || pmpi->second != 'T' || mpi == kinds.end() || mpi->second != 'W') {
         throw std::runtime_error("MPI_" + function.name + ": define it with OPAL_MPI_FUNCTION, which makes PMPI_" +
                                  function.name + " strong and MPI_" + function.name + " its weak alias");
       }
       function.implemented = true;
-      kinds.erase(strong);
-      kinds.erase(weak);
+      kinds.erase(pmpi);
+      kinds.erase(mpi);
     }
   }
   if (!kinds.empty()) throw std::runtime_error(kinds.begin()->first + " is defined but not in functions.def");

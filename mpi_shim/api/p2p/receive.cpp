@@ -53,7 +53,7 @@ int new_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, i
 
 /// The checked arguments of MPI_Sendrecv and MPI_Sendrecv_replace.  The communicator is checked first, so that later
 /// errors use its error handler.
-struct Exchange {
+struct SendrecvArguments {
   comm::Communicator* comm;
   p2p::Buffer out;
   int dest;
@@ -63,34 +63,34 @@ struct Exchange {
   int recvtag;
   std::unique_ptr<std::byte[]> packed{};  ///< replace: the packed copy of the data to send
 
-  static Exchange of(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-                     void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
-                     MPI_Comm handle) {
-    Exchange both{call.comm(handle),
-                  call.buffer(sendbuf, sendcount, sendtype, dest),
-                  dest,
-                  sendtag,
-                  call.buffer(recvbuf, recvcount, recvtype, source),
-                  source,
-                  recvtag};
+  static SendrecvArguments of(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
+                              int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
+                              int recvtag, MPI_Comm handle) {
+    SendrecvArguments both{call.comm(handle),
+                           call.buffer(sendbuf, sendcount, sendtype, dest),
+                           dest,
+                           sendtag,
+                           call.buffer(recvbuf, recvcount, recvtype, source),
+                           source,
+                           recvtag};
     both.check(call);
     return both;
   }
 
   /// MPI_Sendrecv_replace: `buf` is sent and then overwritten.  It is checked unless both partners are MPI_PROC_NULL.
-  static Exchange of_replace(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
-                             int source, int recvtag, MPI_Comm handle) {
-    Exchange both{call.comm(handle),
-                  {},
-                  dest,
-                  sendtag,
-                  call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source),
-                  source,
-                  recvtag};
+  static SendrecvArguments of_replace(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
+                                      int sendtag, int source, int recvtag, MPI_Comm handle) {
+    SendrecvArguments both{call.comm(handle),
+                           {},
+                           dest,
+                           sendtag,
+                           call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source),
+                           source,
+                           recvtag};
     both.check(call);
     both.packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(both.in.bytes()));
     both.out = p2p::Buffer::of_bytes(both.packed.get(), both.in.bytes());
-    copy(both.in, both.out);
+    copy(both.in, both.out);  // from `buf`
     return both;
   }
 
@@ -102,7 +102,7 @@ struct Exchange {
   }
 };
 
-int run(Call& call, const Exchange& both, MPI_Status* status) {
+int run(Call& call, const SendrecvArguments& both, MPI_Status* status) {
   auto& engine = both.comm->engine();
   auto& channel = both.comm->user();
   Request* const receive =
@@ -136,11 +136,11 @@ class SendReceive final : public Request {
     begin();
     if (receive_ == nullptr) outcome_.source = MPI_PROC_NULL;
     pending_ = 1;  // a part that completes at once must not finish the request
-    if (receive_ != nullptr) run(*receive_);
-    if (send_ != nullptr) run(*send_);
+    if (receive_ != nullptr) start_part(*receive_);
+    if (send_ != nullptr) start_part(*send_);
     if (--pending_ == 0) finish();
   }
-  void run(Request& part) noexcept {
+  void start_part(Request& part) noexcept {
     ++pending_;
     part.set_watcher(
         {[](void* self, Request& done) noexcept { static_cast<SendReceive*>(self)->part_done(done); }, this});
@@ -166,7 +166,7 @@ class SendReceive final : public Request {
 
 const Request::Actions SendReceive::kActions{act<&SendReceive::begin_both>, act<&Object::retire>};
 
-int run(Call& call, Exchange both, MPI_Request* request) {
+int run(Call& call, SendrecvArguments both, MPI_Request* request) {
   call.pointer(request, "request");
   auto& engine = both.comm->engine();
   auto& channel = both.comm->user();
@@ -176,7 +176,11 @@ int run(Call& call, Exchange both, MPI_Request* request) {
   Request* const receive =
       both.source == MPI_PROC_NULL ? nullptr : &engine.new_receive(channel, both.in, both.source, both.recvtag);
   auto made = handle::create<SendReceive>(engine, send, receive, std::move(both.packed));
-  if (!made) call.fail_class(MPI_ERR_NO_MEM);
+  if (!made) {
+    if (send != nullptr) send->put_back();
+    if (receive != nullptr) receive->put_back();
+    call.fail_class(MPI_ERR_NO_MEM);
+  }
   return hand_over(*made->detach(), Start::now, both.comm->mpi_handle(), request);  // put_back() destroys it
 }
 
@@ -186,15 +190,16 @@ int sendrecv(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype 
              void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm handle,
              Result* result) {
   return run(call,
-             Exchange::of(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
-                          recvtag, handle),
+             SendrecvArguments::of(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
+                                   source, recvtag, handle),
              result);
 }
 
 template <class Result>
 int sendrecv_replace(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
                      int recvtag, MPI_Comm handle, Result* result) {
-  return run(call, Exchange::of_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, handle), result);
+  return run(call, SendrecvArguments::of_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, handle),
+             result);
 }
 
 }  // namespace

@@ -30,12 +30,13 @@ void check_rank(Call& call, const rma::Window& window, int rank) {
 
 constexpr int kPostAssertions = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;
 constexpr int kFenceAssertions = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
-constexpr const char* kOtherEpoch = "an epoch is open that this call does not end";
+constexpr const char* kOtherEpoch = "another epoch is open; end it before this call";
 constexpr const char* kNoEpoch = "the epoch that this call would end is not open";
 constexpr const char* kNotPassive = "no passive target epoch is open towards the rank";
+constexpr const char* kNonePassive = "no passive target epoch is open";
 
 /// A function whose only other argument is a rank.
-int towards(Call& call, int rank, MPI_Win win, const char* wrong, int (rma::Window::*step)(int)) {
+int on_rank(Call& call, int rank, MPI_Win win, const char* wrong, int (rma::Window::*step)(int)) {
   rma::Window& window = *call.window(win);
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
   check_rank(call, window, rank);
@@ -43,7 +44,7 @@ int towards(Call& call, int rank, MPI_Win win, const char* wrong, int (rma::Wind
 }
 
 /// A function whose only argument is the window.
-int plain(Call& call, MPI_Win win, const char* wrong, int (rma::Window::*step)()) {
+int on_window(Call& call, MPI_Win win, const char* wrong, int (rma::Window::*step)()) {
   return synchronised(call, (call.window(win)->*step)(), wrong);
 }
 
@@ -96,20 +97,20 @@ OPAL_MPI_CALL(Win_lock_all, (Call & call, int assertion, MPI_Win win)) {
 }
 
 // An access completes at the origin when it is complete at the target, so the local forms equal the others.
-OPAL_MPI_FORWARD(Win_flush, towards, kNotPassive, &rma::Window::flush)
-OPAL_MPI_FORWARD(Win_flush_local, towards, kNotPassive, &rma::Window::flush)
-OPAL_MPI_FORWARD(Win_flush_all, plain, kNotPassive, &rma::Window::flush_all)
-OPAL_MPI_FORWARD(Win_flush_local_all, plain, kNotPassive, &rma::Window::flush_all)
-OPAL_MPI_FORWARD(Win_complete, plain, kNoEpoch, &rma::Window::complete)
-OPAL_MPI_FORWARD(Win_wait, plain, kNoEpoch, &rma::Window::wait)
-OPAL_MPI_FORWARD(Win_unlock, towards, kNoEpoch, &rma::Window::unlock)
-OPAL_MPI_FORWARD(Win_unlock_all, plain, kNoEpoch, &rma::Window::unlock_all)
+OPAL_MPI_FORWARD(Win_flush, on_rank, kNotPassive, &rma::Window::flush)
+OPAL_MPI_FORWARD(Win_flush_local, on_rank, kNotPassive, &rma::Window::flush)
+OPAL_MPI_FORWARD(Win_flush_all, on_window, kNonePassive, &rma::Window::flush_all)
+OPAL_MPI_FORWARD(Win_flush_local_all, on_window, kNonePassive, &rma::Window::flush_all)
+OPAL_MPI_FORWARD(Win_complete, on_window, kNoEpoch, &rma::Window::complete)
+OPAL_MPI_FORWARD(Win_wait, on_window, kNoEpoch, &rma::Window::wait)
+OPAL_MPI_FORWARD(Win_unlock, on_rank, kNoEpoch, &rma::Window::unlock)
+OPAL_MPI_FORWARD(Win_unlock_all, on_window, kNoEpoch, &rma::Window::unlock_all)
 
 OPAL_MPI_CALL(Win_sync, (Call & call, MPI_Win win)) {
   rma::Window* const window = call.window(win);
   // The memory model is unified (MPI_WIN_UNIFIED): a fence for the loads and stores of this process is enough.
   opal::full_fence();
-  window->engine().poll();  // applications call it in a loop that waits for a change of memory
+  window->engine().poll();  // applications call MPI_Win_sync in a loop that waits for a change of memory
   return MPI_SUCCESS;
 }
 

@@ -41,12 +41,12 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept;
 
-  /// Posts held pieces again; returns how many are no longer held.
+  /// Posts again the pieces held under back-pressure; returns how many are no longer held.
   std::size_t progress() noexcept { return retry(); }
   /// True when nothing here waits for progress().
   using TransferEngine::idle;
-  /// Ends the leases of the peer and the transfers on `endpoint` with `why`.  A transfer with pieces in flight ends
-  /// with its last piece.
+  /// Ends the registrations lent to the peer, and the transfers on `endpoint` with `why`.  A transfer with pieces in
+  /// flight ends with its last piece.
   /// Requires: the caller ends the operations of the emulation and of the device on `endpoint` afterwards.
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 

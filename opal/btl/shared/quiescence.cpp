@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A module's part in a checkpoint.  It sends a marker behind the last message on each endpoint, and waits for the
 // markers of the peers.  Endpoints keep order, so a marker shows that all earlier messages were handled (Chandy and
-// Lamport, "Distributed snapshots", 1985, with coordinated starts).  The marker contains the round, so that a marker of
-// an abandoned checkpoint does not count for the next one.  docs/design/checkpoint.md.
+// Lamport, "Distributed snapshots", 1985, with coordinated starts).  The marker contains the checkpoint's number, so
+// that one of an abandoned checkpoint does not count for the next one.  docs/design/checkpoint.md.
+// Threads: as btl::Module.
 #include <algorithm>
 
 #include "opal/btl/shared/message_transport.hpp"
@@ -37,7 +38,7 @@ bool MessageTransport::quiet() noexcept {
   flush_.queued = true;  // before the post: the completion may run inside it
   const Post post = flush(nullptr, flush_);
   if (post != Post::queued) flush_.queued = false;
-  return post == Post::done;
+  return post == Post::done;  // queued: the next quiet() posts a flush again
 }
 
 Result<void> MessageTransport::checkpoint() noexcept {

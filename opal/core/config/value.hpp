@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/core/config/value.hpp — types, text form and limits of the values of configuration variables.
 //   bool      true|false|yes|no|on|off|1|0
-//   integer   12, 0x1f
+//   integer   12, 0x1f; not negative
+//   real      0.5
 //   size      4096, 4K, 4 KiB, 2M, 1G, 1T (powers of 1024)
 //   time      10us, 50ms, 2s, 1min, 1h, or a number without suffix in the variable's own unit (ms or us)
-// No value is clamped or rounded.  Threads: values and pure functions.
+// No value is clamped or rounded: it is an error instead.  Threads: values and pure functions.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -58,7 +59,8 @@ OPAL_EXPORT const char* name(Type type) noexcept;
 /// "user", "tuner" or "developer".
 OPAL_EXPORT const char* name(Level level) noexcept;
 
-/// The value as text.  parse() returns the same value for it, except for a negative time.
+/// The value as text.  parse() returns the same value for it, except for a negative time or a text with
+/// blanks at its ends.
 OPAL_EXPORT std::string to_string(const Value& value);
 
 /// The allowed values as text: "1 KiB .. 1 MiB, power of two", "auto | on | off", ">= 1"; "" if all are allowed.
@@ -70,7 +72,7 @@ struct Parsed {
   std::string problem;  ///< a predicate for a message: "is not a power of two"
 };
 
-/// Parses `text`, without blanks at its ends, as a value of `type` within `range`.
+/// Removes blanks at both ends of `text` and parses it as a value of `type` within `range`.
 OPAL_EXPORT Parsed parse(std::string_view text, Type type, const Range& range);
 
 }  // namespace opal::config
