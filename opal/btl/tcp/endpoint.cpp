@@ -363,13 +363,13 @@ void Endpoint::leave(const Error& why) noexcept {
   const bool silent = dead() || (dialer_ != nullptr && queue_.empty());  // no receiver, or nothing to send
   leaving_ = true;
   mark_dead(why);
-  if (silent || ended_) {
+  const auto give_back = [&](const OutputQueue::Referenced& what) { finished(what, why); };
+  if (silent || ended_ || !queue_.detach(detached_, give_back)) {
     close();
     dialer_.reset();
     drop_queue(why);
     return;
   }
-  queue_.detach(detached_, [&](const OutputQueue::Referenced& what) { finished(what, why); });
   const wire::Frame goodbye{0, 0, static_cast<std::uint16_t>(wire::Kind::goodbye)};
   queue_.append(bytes_of(goodbye));
   set_deadline(after(kLingerTimeout));

@@ -57,7 +57,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   }
 
   /// Makes the endpoint leaving.  Completions of queued fragments finish with `why`; their data is copied and still
-  /// sent.  The owner destroys it when left() is true.
+  /// sent.  Without memory for the copy the connection ends at once, without a goodbye.  The owner destroys it when
+  /// left() is true.
   void leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return leaving_ && !open() && dialer_ == nullptr; }
   /// True when the other host has acknowledged all data, or no connection exists.  For the module's destructor.
@@ -97,8 +98,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   OutputQueue queue_;
   Mapping input_;  // memory of reader_; empty until connected
   FrameReader reader_;
-  std::vector<std::byte> detached_;  // leaving: copies of fragments and of the user's data
-  bool holding_ = false;             // the module will call release(); the queue has only messages of the batch
+  Mapping detached_;      // leaving: copies of fragments and of the user's data
+  bool holding_ = false;  // the module will call release(); the queue has only messages of the batch
   bool leaving_ = false;
   bool ended_ = false;           // end() was called
   unsigned silent_periods_ = 0;  // periods in a row in which is_silent() was true
