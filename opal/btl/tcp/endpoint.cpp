@@ -400,6 +400,8 @@ void Endpoint::discard_input() noexcept {
   }
 }
 
-bool Endpoint::delivered() const noexcept { return !connected() || (queue_.empty() && unacknowledged(fd()) == 0); }
+bool Endpoint::awaits_acknowledgement() const noexcept {
+  return connected() && (!queue_.empty() || unacknowledged(fd()) != 0);
+}
 
 }  // namespace opal::btl::tcp

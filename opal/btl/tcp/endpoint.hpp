@@ -61,8 +61,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   /// left() is true.
   void leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return leaving_ && !open() && dialer_ == nullptr; }
-  /// True when the other host has acknowledged all data, or no connection exists.  For the module's destructor.
-  [[nodiscard]] bool delivered() const noexcept;
+  /// True while the other host has not acknowledged all data.  False without a connection: also while dialing.
+  [[nodiscard]] bool awaits_acknowledgement() const noexcept;
 
   /// Receives and runs handlers, without waiting for an event of the kernel.
   void poll() noexcept;

@@ -81,13 +81,13 @@ Module::~Module() {
 
 void Module::linger() noexcept {
   const Deadline deadline = Deadline::after(kCloseTimeout);
-  const auto done = [](const auto& endpoint) { return endpoint->left() || endpoint->delivered(); };
-  while (!std::all_of(leaving().begin(), leaving().end(), done) && !deadline.expired()) {
+  const auto waits = [](const auto& endpoint) { return endpoint->awaits_acknowledgement(); };
+  while (std::any_of(leaving().begin(), leaving().end(), waits) && !deadline.expired()) {
     reactor_.collect();
     reactor_.run();
     // An acknowledgement causes no event, so wait at most 1 ms.
     pollfd fd{reactor_.wait_fd(), POLLIN, 0};
-    if (!std::all_of(leaving().begin(), leaving().end(), done)) (void)::poll(&fd, 1, 1);
+    if (std::any_of(leaving().begin(), leaving().end(), waits)) (void)::poll(&fd, 1, 1);
   }
   stop_leaving();
 }

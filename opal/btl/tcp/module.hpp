@@ -76,7 +76,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   /// True when this round should poll the kernel.  A poll costs as much as several messages through shared memory, so
   /// after 32 rounds without an event rounds are skipped, up to 16 in a row (256 without endpoints).
   bool worth_asking() noexcept;
-  /// Waits until all leaving endpoints have left or delivered, for at most kCloseTimeout.
+  /// Waits until the other hosts have acknowledged all data, for at most kCloseTimeout.
   void linger() noexcept;
   /// Receives from the connection of the latest message.  True: this round need not collect events of the others.
   bool poll_hot() noexcept;
