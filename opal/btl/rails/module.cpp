@@ -321,6 +321,14 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
   return static_cast<Endpoint&>(to).send(tag, header, payload);
 }
 
+void Module::begin_batch() noexcept {
+  for (const auto& module : below_.modules) module->begin_batch();
+}
+
+void Module::end_batch() noexcept {
+  for (const auto& module : below_.modules) module->end_batch();
+}
+
 // ---- One-sided --------------------------------------------------------------------------------------------------
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {

@@ -53,6 +53,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
 
+  void begin_batch() noexcept override;
+  void end_batch() noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return epoll_.get(); }
 
   // For rails::Endpoint and Transfers.
