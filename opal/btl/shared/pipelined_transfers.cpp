@@ -64,7 +64,7 @@ std::uint64_t PipelinedTransfers::plan(const RdmaOperation& operation, std::uint
   // an address space, else of this side.
   const std::uint64_t begin =
       is_software(operation.handle) ? operation.base : reinterpret_cast<std::uint64_t>(operation.local);
-  return rcache::first_chunk(begin + offset, left, std::max<std::uint64_t>(config.max_chunk.bytes / 2, kPage));
+  return first_chunk(begin + offset, left, std::max<std::uint64_t>(config.max_chunk.bytes / 2, kPage));
 }
 
 TransferEngine::Move PipelinedTransfers::move(TransferPiece& moving) noexcept {
