@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "opal/btl/shared/host.hpp"
 #include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
@@ -53,7 +54,7 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   const Nonce token = fresh_nonce();
   std::unique_ptr<Module> module{
       new Module{parameters, config, std::move(reactor), token, filtered && !one ? chosen : std::vector<Interface>{}}};
-  module->host_number_ = this_host();
+  module->host_number_ = host_number("/proc/self/ns/net");
   Address address{parameters.id, token, module->host_number_, {}};
   for (const Interface& interface : chosen) {
     if (address.sockets.size() == kMaxSockets) break;

@@ -93,7 +93,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   std::vector<Endpoint*> held_;    // endpoints that hold back messages
   Endpoint* hot_ = nullptr;        // endpoint of the latest message; null: none
   unsigned polls_ = 0;             // of hot_
-  std::uint64_t host_number_ = 0;  // this_host()
+  std::uint64_t host_number_ = 0;  // of this process's network namespace
 };
 
 }  // namespace opal::btl::tcp
