@@ -357,21 +357,17 @@ RdmaEmulation::RdmaEmulation(Module& module, RdmaOperations& operations)
     : state_(std::make_unique<State>(module, operations, busy_)) {}
 RdmaEmulation::~RdmaEmulation() = default;
 
+RdmaEmulation::State* RdmaEmulation::state_at(const Endpoint& from) noexcept {
+  RdmaEmulation* const emulation = from.module().own_emulation();
+  return emulation != nullptr ? emulation->state_.get() : nullptr;
+}
+
 Result<void> RdmaEmulation::install(HandlerTable& handlers) {
-  using Method = void (State::*)(Delivery&) noexcept;
-  const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
-    const auto fn = [](void*, Delivery& delivery) noexcept {
-      if (RdmaEmulation* const emulation = delivery.from.module().own_emulation(); emulation != nullptr) {
-        ((*emulation->state_).*method)(delivery);
-      }
-    };
-    return handlers.set(tag, {fn, nullptr, name});
-  };
-  OPAL_TRY(set(wire::kPutPiece, "put", std::integral_constant<Method, &State::on_put_piece>{}));
-  OPAL_TRY(set(wire::kGetRequest, "get", std::integral_constant<Method, &State::on_get_request>{}));
-  OPAL_TRY(set(wire::kGetPiece, "get piece", std::integral_constant<Method, &State::on_get_piece>{}));
-  OPAL_TRY(set(wire::kAtomicRequest, "atomic", std::integral_constant<Method, &State::on_atomic_request>{}));
-  OPAL_TRY(set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{}));
+  OPAL_TRY(handlers.set(wire::kPutPiece, bind_by_sender<&state_at, &State::on_put_piece>("put")));
+  OPAL_TRY(handlers.set(wire::kGetRequest, bind_by_sender<&state_at, &State::on_get_request>("get")));
+  OPAL_TRY(handlers.set(wire::kGetPiece, bind_by_sender<&state_at, &State::on_get_piece>("get piece")));
+  OPAL_TRY(handlers.set(wire::kAtomicRequest, bind_by_sender<&state_at, &State::on_atomic_request>("atomic")));
+  OPAL_TRY(handlers.set(wire::kReply, bind_by_sender<&state_at, &State::on_reply>("reply")));
   OPAL_TRY(PipelinedTransfers::install(handlers));
   return handlers.set(wire::kMarker, {&MessageTransport::on_marker, nullptr, "checkpoint"});
 }

@@ -9,25 +9,18 @@
 namespace opal::btl::smcuda {
 namespace {
 
-/// The module that `delivery` is for; null: the peer is connected by another transport, and the message is ignored.
-Module* module_of(const Delivery& delivery) noexcept { return dynamic_cast<Module*>(&delivery.from.module()); }
+/// Null: the peer is connected by another transport, and the message is ignored.
+Module* module_of(const btl::Endpoint& from) noexcept { return dynamic_cast<Module*>(&from.module()); }
 
 }  // namespace
 
 Result<void> Module::take_tags() {
-  using Method = void (Module::*)(Delivery&) noexcept;
   HandlerTable& handlers = parameters().handlers;
   if (handlers.find(wire::kRequest) != nullptr) return {};  // handlers are set once per Context
-  const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
-    const auto fn = [](void*, Delivery& delivery) noexcept {
-      if (Module* const module = module_of(delivery)) (module->*method)(delivery);
-    };
-    return handlers.set(tag, {fn, nullptr, name});
-  };
-  OPAL_TRY(set(wire::kRequest, "smcuda request", std::integral_constant<Method, &Module::on_request>{}));
-  OPAL_TRY(set(wire::kAnswer, "smcuda answer", std::integral_constant<Method, &Module::on_answer>{}));
-  OPAL_TRY(set(wire::kAskFile, "smcuda ask file", std::integral_constant<Method, &Module::on_ask_file>{}));
-  return set(wire::kFreed, "smcuda freed", std::integral_constant<Method, &Module::on_freed>{});
+  OPAL_TRY(handlers.set(wire::kRequest, bind_by_sender<&module_of, &Module::on_request>("smcuda request")));
+  OPAL_TRY(handlers.set(wire::kAnswer, bind_by_sender<&module_of, &Module::on_answer>("smcuda answer")));
+  OPAL_TRY(handlers.set(wire::kAskFile, bind_by_sender<&module_of, &Module::on_ask_file>("smcuda ask file")));
+  return handlers.set(wire::kFreed, bind_by_sender<&module_of, &Module::on_freed>("smcuda freed"));
 }
 
 /// Called when a transfer from or to the peer has a GPU buffer: starts the protocol, if that was not done.
