@@ -40,9 +40,10 @@ Result<gpu::Descriptor> Module::descriptor_of(const SoftwareHandle& region) cons
   return gpu::export_descriptor(memory);
 }
 
-void Module::on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept {
+void Module::on_file(btl::Endpoint& from, sm::ReceivedHello& answer) noexcept {
   const auto found = peers_.find(&from);
-  if (found != peers_.end()) found->second.imports.take(file.region, {std::move(file.file), file.note});
+  if (found == peers_.end()) return;
+  found->second.imports.take(answer.hello.region, {std::move(answer.file), answer.hello.note});
 }
 
 }  // namespace opal::btl::smcuda

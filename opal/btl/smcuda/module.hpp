@@ -85,7 +85,7 @@ class OPAL_EXPORT Module final : public sm::Module {
                     const gpu::MemoryHandle& memory) noexcept;
   void on_ask_file(Delivery& delivery) noexcept;
   [[nodiscard]] Result<gpu::Descriptor> descriptor_of(const SoftwareHandle& region) const noexcept;
-  void on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept override;
+  void on_file(btl::Endpoint& from, sm::ReceivedHello& answer) noexcept override;
   [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return parameters().id < peer.peer(); }
   std::size_t tell_freed() noexcept;
   static std::uint64_t queue_of(const Peer& peer) noexcept;

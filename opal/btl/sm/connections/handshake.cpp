@@ -195,7 +195,7 @@ Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline) {
   if (fds.size() != expected_fds(hello)) {
     return Error{Errc::protocol, 0, "sm hello: number of descriptors", fds.size()};
   }
-  if (fds.size() == 1) received.pool = std::move(fds[0]);
+  if (fds.size() == 1) received.file = std::move(fds[0]);
   if (fds.size() == kHelloFds) {
     received.fds = {std::move(fds[0]), std::move(fds[1]), std::move(fds[2]), std::move(fds[3])};
   }
