@@ -110,8 +110,7 @@ Result<std::byte*> XpmemMechanism::window(std::uint64_t base) noexcept {
     return window.here;
   }
   if (windows_.size() == kMost) {
-    const auto oldest = std::min_element(windows_.begin(), windows_.end(),
-                                         [](const Window& a, const Window& b) { return a.used < b.used; });
+    const auto oldest = std::ranges::min_element(windows_, {}, &Window::used);
     device_->detach(oldest->here);
     windows_.erase(oldest);
   }
