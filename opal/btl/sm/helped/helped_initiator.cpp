@@ -101,7 +101,7 @@ void HelpedInitiator::send_request(Endpoint& peer) noexcept {
     request.initiator_address = reinterpret_cast<std::uintptr_t>(running.here());
     request.initiator_pool = mpool::shared_pool_of(running.here(), range.size);
   }
-  state.requested = sender_.send_inline(peer, wire::kHelpRequest, bytes_of(request), {}) == Post::done;
+  state.requested = peer.module().send_inline(peer, wire::kHelpRequest, bytes_of(request), {}) == Post::done;
 }
 
 /// Takes the pieces that the target has published, and copies those in chunks to the destination.  Returns their
