@@ -5,8 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "opal/core/clock.hpp"
-
 namespace opal::btl::tcp {
 
 Result<void> Source::watch(Fd fd) {

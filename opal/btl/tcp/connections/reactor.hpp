@@ -5,10 +5,12 @@
 // on_ready() and on_deadline() may add and destroy sources.  One that destroys its own source must return at once.
 // The reactor must not be moved once a source exists.  Threads: as the module.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "opal/btl/shared/waiting.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 
@@ -47,6 +49,9 @@ class Source {
 
   void schedule() noexcept;                         ///< makes the next run() call on_ready()
   void set_deadline(std::uint64_t at_ns) noexcept;  ///< replaces an earlier one; now_ns() based
+  void set_deadline_in(std::chrono::nanoseconds time) noexcept {
+    set_deadline(now_ns() + static_cast<std::uint64_t>(time.count()));
+  }
   void clear_deadline() noexcept;
 
  protected:

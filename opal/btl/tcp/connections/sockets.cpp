@@ -123,6 +123,11 @@ std::int64_t send_some(int fd, iovec* vectors, std::size_t count) noexcept {
   }
 }
 
+std::int64_t send_some(int fd, ByteSpan bytes) noexcept {
+  iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  return send_some(fd, &vector, 1);
+}
+
 std::int64_t receive_some(int fd, MutableBytes to) noexcept {
   while (true) {
     const ssize_t got = ::recv(fd, to.data(), to.size(), MSG_DONTWAIT);

@@ -35,6 +35,7 @@ SocketAddress peer_address(int fd) noexcept;
 
 /// Sends without waiting and without SIGPIPE.  Returns the number of bytes taken, 0 if the buffer is full, or -errno.
 std::int64_t send_some(int fd, iovec* vectors, std::size_t count) noexcept;
+std::int64_t send_some(int fd, ByteSpan bytes) noexcept;
 
 /// Receives without waiting.  Returns the number of bytes, 0 at the end of the stream, or -errno (EAGAIN: no input).
 std::int64_t receive_some(int fd, MutableBytes to) noexcept;
