@@ -117,8 +117,8 @@ void Endpoint::on_unreachable(const Error& why) noexcept {
     drop_queue(why);
     return;
   }
-  if (tcp_.has_parked(peer())) {
-    tcp_.unpark(peer());  // the peer has connected to this side: use that connection
+  if (tcp_.acceptor_.has_parked(peer())) {
+    tcp_.acceptor_.unpark(peer());  // the peer has connected to this side: use that connection
     if (dialer_ == nullptr) return;
   }
   dialer_.reset();
@@ -167,7 +167,7 @@ void Endpoint::end(const Error& why) noexcept {
 void Endpoint::finished(const OutputQueue::Referenced& what, const Error& why) noexcept {
   if (what.slot != nullptr) tcp_.give_back(what.slot);
   if (what.completion != nullptr) {
-    tcp_.count_event();
+    ++tcp_.events_;
     what.completion->finish(why);
   }
 }
@@ -289,7 +289,7 @@ void Endpoint::flush() noexcept {
     for (std::size_t i = 0; i < count; ++i) offered += vectors[i].iov_len;
     const std::int64_t sent = send_now(vectors.data(), count);
     if (sent < 0) return;
-    if (sent > 0) tcp_.count_event();
+    if (sent > 0) ++tcp_.events_;
     if (static_cast<std::size_t>(sent) < offered) writable = false;
     queue_.consume(static_cast<std::size_t>(sent), [&](const OutputQueue::Referenced& what) { finished(what, {}); });
   }
@@ -312,7 +312,7 @@ void Endpoint::poll() noexcept {
 
 bool Endpoint::deliver() noexcept {
   while (true) {
-    if (!tcp_.may_deliver()) {
+    if (tcp_.turns_ == 0) {
       schedule();  // there may be more in the buffer
       return false;
     }

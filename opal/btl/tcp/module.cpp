@@ -180,7 +180,7 @@ void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_sen
 void Module::on_overdue(const PeerId& from) noexcept {
   Endpoint* known = find(from);
   if (known == nullptr) {
-    if (vacant(from)) unpark(from);
+    if (vacant(from)) acceptor_.unpark(from);
     return;
   }
   // A Dialer ends by itself.  An established connection was given up by the peer, and this side has not noticed it.
