@@ -13,14 +13,9 @@
 
 namespace opal::btl::tcp {
 
-struct ListeningSocket {
-  Fd fd;
-  std::uint16_t port;
-};
-
 /// Listens on the first free port of Config's range: on `only`, or if it is null on all addresses (IPv6 and IPv4, or
 /// IPv4 alone if IPv6 fails).  Errors: limit_reached (no port of the range can be bound), os.
-Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* only);
+Result<Fd> listen_on(const Config& config, const SocketAddress* only);
 
 /// Returns a socket that connects to `address`; the connection need not be complete.
 /// Errors: unreachable (with errno), os.
