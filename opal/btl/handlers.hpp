@@ -27,6 +27,17 @@ Handler bind(T& object, const char* name) noexcept {
   return {[](void* self, Delivery& delivery) noexcept { (static_cast<T*>(self)->*Method)(delivery); }, &object, name};
 }
 
+/// Makes a handler that calls a member function of the object that Find(delivery.from) returns; null: drops the
+/// message. For handlers that all modules of a Context share: `bind_by_sender<&server_of,
+/// &Server::on_request>("request")`.
+template <auto Find, auto Method>
+Handler bind_by_sender(const char* name) noexcept {
+  return {[](void* /*unused*/, Delivery& delivery) noexcept {
+            if (auto* const object = Find(delivery.from); object != nullptr) (object->*Method)(delivery);
+          },
+          nullptr, name};
+}
+
 class OPAL_EXPORT HandlerTable {
  public:
   /// Errors: invalid_argument (tag 0 or 0xffff, no function), limit_reached (the tag has a handler already).

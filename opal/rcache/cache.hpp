@@ -247,10 +247,4 @@ class OPAL_EXPORT Cache final : private ForkListener {
   Statistics statistics_;          // without the hits that LeaseTables count; `idle` is unused
 };
 
-/// Bytes of the first piece of [address, +length), if pieces end at multiples of `max_chunk`, a power of two (0: one
-/// piece).  So transfers from different addresses of a buffer share the registrations of later pieces.
-constexpr std::size_t first_chunk(std::uintptr_t address, std::size_t length, std::size_t max_chunk) noexcept {
-  return max_chunk == 0 ? length : std::min(length, max_chunk - (address & (max_chunk - 1)));
-}
-
 }  // namespace opal::rcache

@@ -53,12 +53,11 @@ TEST_F(Table, RenewedItHasTheSameRegistrationsInAnotherFile) {
   EXPECT_TRUE(good(kept));
   const Mapping now = *Mapping::shared(table_.fd(), table_.size_bytes(), 0, false);
   const RegistrationView view = *RegistrationView::over({now.data(), now.size()});
-  EXPECT_TRUE(view.check(kept, reinterpret_cast<std::uint64_t>(buffer_.data()), 1, Rights::remote_read));
+  const SoftwareHandle named = *SoftwareHandle::decode(kept);
+  EXPECT_TRUE(view.check(named, named.base, 1, Rights::remote_read));
   ASSERT_TRUE(table_.remove(kept));
-  EXPECT_FALSE(view.check(kept, reinterpret_cast<std::uint64_t>(buffer_.data()), 1, Rights::remote_read))
-      << "peers follow the new one";
-  EXPECT_TRUE(RegistrationView::over({former.data(), former.size()})
-                  ->check(kept, reinterpret_cast<std::uint64_t>(buffer_.data()), 1, Rights::remote_read))
+  EXPECT_FALSE(view.check(named, named.base, 1, Rights::remote_read)) << "peers follow the new one";
+  EXPECT_TRUE(RegistrationView::over({former.data(), former.size()})->check(named, named.base, 1, Rights::remote_read))
       << "and the former is never written";
   EXPECT_EQ(in_child([&] { return good(add()) ? 0 : 1; }), 0);
 }

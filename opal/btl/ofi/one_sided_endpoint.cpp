@@ -99,7 +99,7 @@ OneSidedEndpoint::Room OneSidedEndpoint::post(RdmaOperation& operation) noexcept
   if (ofi_.device().needs(FI_MR_LOCAL) || ofi_.config().register_local) {
     const rcache::Cache* const cache = ofi_.registrations();
     const std::uint64_t chunk = cache != nullptr ? cache->config().max_chunk.bytes : kUncachedChunk;
-    size = std::min(size, rcache::first_chunk(reinterpret_cast<std::uintptr_t>(local), left, chunk));
+    size = std::min(size, first_chunk(reinterpret_cast<std::uintptr_t>(local), left, chunk));
     const auto found = find_memory(piece, operation, local, size);
     if (!found) {
       release(piece);

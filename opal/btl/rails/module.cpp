@@ -2,8 +2,6 @@
 // Opening, peers, messages, registrations and progress; puts and gets are in transfers.cpp.
 #include "opal/btl/rails/module.hpp"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -89,8 +87,7 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   OPAL_TRY(RdmaEmulation::install(below->handlers));
   OPAL_TRY(below->handlers.set(wire::kTag, bind<&Below::on_message>(*below, "rails")));
   const ModuleParameters inner{parameters.id, below->handlers, parameters.registrations, *below, parameters.secret};
-  Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
-  if (!epoll) return Error{Errc::os, errno, "epoll_create1(rails)"};
+  OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
   for (std::size_t i = 0; i < std::min(count, kMostRails); ++i) {
     auto opened = opener(inner, i);
     if (!opened && i == 0) return opened.error();
@@ -98,22 +95,19 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
       log::warn("btl.rails", "rail {} and those behind it are left out: {}", i, opal::to_string(opened.error()));
       break;
     }
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, (*opened)->wait_fd(), &event) != 0) {
-      return Error{Errc::os, errno, "epoll_ctl(rails)"};
-    }
+    OPAL_TRY(waiting.watch((*opened)->wait_fd()));
     below->modules.push_back(std::move(*opened));
   }
   const Attributes attributes = joined(below->modules);
-  return std::unique_ptr<Module>{new Module{parameters, attributes, std::move(below), std::move(epoll)}};
+  return std::unique_ptr<Module>{new Module{parameters, attributes, std::move(below), std::move(waiting)}};
 }
 
-Module::Module(const ModuleParameters& parameters, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll)
+Module::Module(const ModuleParameters& parameters, const Attributes& attributes, std::unique_ptr<Below> below,
+               Waiting waiting)
     : ConnectedTransport(parameters, attributes),
       owned_below_(std::move(below)),
       below_(*owned_below_),
-      epoll_(std::move(epoll)),
+      waiting_(std::move(waiting)),
       address_(encode_address(below_.modules)),
       striped_(*this, emulation(), operations()),
       pipelined_(*this, emulation(), operations()) {
@@ -122,7 +116,7 @@ Module::Module(const ModuleParameters& parameters, const Attributes& attributes,
 
 void Module::close_in_child() noexcept {
   for (const auto& module : below_.modules) module->leave_to_parent();
-  epoll_.reset();
+  waiting_.close_in_child();
 }
 
 Module::~Module() {
@@ -319,6 +313,14 @@ void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   if (!accepts(to, header.size() + payload.size())) return Post::failed;
   return static_cast<Endpoint&>(to).send(tag, header, payload);
+}
+
+void Module::begin_batch() noexcept {
+  for (const auto& module : below_.modules) module->begin_batch();
+}
+
+void Module::end_batch() noexcept {
+  for (const auto& module : below_.modules) module->end_batch();
 }
 
 // ---- One-sided --------------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@
 #include "opal/btl/rails/transfers.hpp"
 #include "opal/btl/shared/connected_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/shared/waiting.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::rails {
 
@@ -53,7 +53,9 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
 
-  [[nodiscard]] int wait_fd() const noexcept override { return epoll_.get(); }
+  void begin_batch() noexcept override;
+  void end_batch() noexcept override;
+  [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
 
   // For rails::Endpoint and Transfers.
   [[nodiscard]] btl::Module& rail(std::uint32_t index) const noexcept { return *below_.modules[index]; }
@@ -85,7 +87,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
     HandlerTable handlers;
     std::vector<std::unique_ptr<btl::Module>> modules;  // destroyed before `handlers`
   };
-  Module(const ModuleParameters& parameters, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll);
+  Module(const ModuleParameters& parameters, const Attributes& attributes, std::unique_ptr<Below> below,
+         Waiting waiting);
 
   void on_accepted(btl::Endpoint& route) noexcept;
   void on_failed(btl::Endpoint& route, const Error& why) noexcept;
@@ -102,7 +105,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   std::unique_ptr<Below> owned_below_;  // at a stable address, which the rails' ModuleParameters refers to
   Below& below_;
-  Fd epoll_;  // over wait_fd() of all rails
+  Waiting waiting_;  // over wait_fd() of all rails
   std::vector<std::byte> address_;
   Transfers striped_;
   PipelinedTransfers pipelined_;

@@ -165,10 +165,6 @@ void GpuTarget::endpoint_gone(const Endpoint& endpoint) noexcept {
 
 // ---- Puts
 
-bool GpuTarget::lands(const Endpoint& from, std::uint64_t operation) noexcept {
-  return find_put(from, operation) != nullptr;
-}
-
 void GpuTarget::land(Endpoint& from, const wire::PutPiece& piece, const MemoryHandle& handle, ByteSpan data,
                      const Result<void>& allowed) noexcept {
   Transfer* transfer = find_put(from, piece.operation);

@@ -33,7 +33,9 @@ class GpuTarget final : RegistrationTable::Follower {
   ~GpuTarget();
 
   /// True when land() has begun this put and has not answered it.
-  [[nodiscard]] bool lands(const Endpoint& from, std::uint64_t operation) noexcept;
+  [[nodiscard]] bool lands(const Endpoint& from, std::uint64_t operation) noexcept {
+    return find_put(from, operation) != nullptr;
+  }
   /// Copies a piece of a put to GPU memory.  `data` is read within the call.  `allowed`: the result of the check of the
   /// whole put against its registration; an error ends the put with it.
   /// Requires: the piece lies within [0, piece.total).

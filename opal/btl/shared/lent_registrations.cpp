@@ -8,6 +8,7 @@
 #include "opal/rcache/cache.hpp"
 
 namespace opal::btl {
+
 Result<rcache::Lease> LentRegistrations::lend(std::size_t already_lent, const wire::LendRequest& request,
                                               ByteSpan handle_bytes) noexcept {
   const auto wanted = static_cast<Rights>(request.rights);
@@ -32,51 +33,29 @@ Result<rcache::Lease> LentRegistrations::lend(std::size_t already_lent, const wi
 void LentRegistrations::on_request(Delivery& delivery) noexcept {
   wire::LendRequest request{};
   if (!read_object(delivery.data, request)) return;
-  std::size_t& lent = lent_[&delivery.from];
+  auto& lent = lent_[&delivery.from];
   wire::Lent answer{request.operation, 0, request.piece, 0};
-  auto lease = lend(lent, request, delivery.data.subspan(sizeof request));
+  auto lease = lend(lent.size(), request, delivery.data.subspan(sizeof request));
   if (!lease) {
     answer.code = static_cast<std::uint32_t>(lease.error().code);
     return replies_.send(delivery.from, wire::kLent, bytes_of(answer), {});
   }
   const auto handle = (*lease)->cookie().get<MemoryHandle>();
-  if (free_.empty()) {
-    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
-    slots_.emplace_back();
-  }
-  const std::uint32_t index = free_.back();
-  free_.pop_back();
-  Slot& slot = slots_[index];
-  slot.to = &delivery.from;
-  slot.lease = std::move(*lease);
-  ++lent;
-  answer.name = (std::uint64_t{slot.generation} << 32) | index;
+  answer.name = ++last_name_;
+  lent.emplace(answer.name, std::move(*lease));
   replies_.send(delivery.from, wire::kLent, bytes_of(answer), handle.bytes());
-}
-
-void LentRegistrations::take_back(Slot& slot) noexcept {
-  slot.lease.reset();
-  slot.to = nullptr;
-  ++slot.generation;
-  free_.push_back(static_cast<std::uint32_t>(&slot - slots_.data()));
 }
 
 void LentRegistrations::on_return(Delivery& delivery) noexcept {
   wire::LentReturn returned{};
   if (!read_object(delivery.data, returned)) return;
-  const std::uint64_t index = returned.name & 0xffffffffU;
-  if (index >= slots_.size()) return;
-  Slot& slot = slots_[index];
-  if (slot.to != &delivery.from || slot.generation != returned.name >> 32) return;
-  --lent_[&delivery.from];
-  take_back(slot);
+  if (const auto peer = lent_.find(&delivery.from); peer != lent_.end()) peer->second.erase(returned.name);
 }
 
-void LentRegistrations::endpoint_gone(Endpoint& endpoint) noexcept {
-  if (lent_.erase(&endpoint) == 0) return;
-  for (Slot& slot : slots_) {
-    if (slot.to == &endpoint) take_back(slot);
-  }
+std::size_t LentRegistrations::lent() const noexcept {
+  std::size_t count = 0;
+  for (const auto& [peer, leases] : lent_) count += leases.size();
+  return count;
 }
 
 }  // namespace opal::btl

@@ -10,7 +10,6 @@
 #pragma once
 #include <cstdint>
 #include <unordered_map>
-#include <vector>
 
 #include "opal/btl/delivery.hpp"
 #include "opal/btl/memory_handle.hpp"
@@ -35,26 +34,19 @@ class LentRegistrations {
   void on_return(Delivery& delivery) noexcept;
 
   /// Ends all leases of the peer of `endpoint`.
-  void endpoint_gone(Endpoint& endpoint) noexcept;
+  void endpoint_gone(Endpoint& endpoint) noexcept { lent_.erase(&endpoint); }
   /// Registrations lent now, to all peers.
-  [[nodiscard]] std::size_t lent() const noexcept { return slots_.size() - free_.size(); }
+  [[nodiscard]] std::size_t lent() const noexcept;
 
  private:
-  struct Slot {
-    const Endpoint* to = nullptr;  // null: free
-    std::uint32_t generation = 0;  // grows with each return; in the name that the peer returns
-    rcache::Lease lease;
-  };
-
   [[nodiscard]] Result<rcache::Lease> lend(std::size_t already_lent, const wire::LendRequest& request,
                                            ByteSpan handle) noexcept;
-  void take_back(Slot& slot) noexcept;
 
   Module& module_;
   RdmaReplies& replies_;
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;
-  std::unordered_map<const Endpoint*, std::size_t> lent_;  // number of slots, by peer
+  std::unordered_map<const Endpoint*, std::unordered_map<std::uint64_t, rcache::Lease>>
+      lent_;  // by peer and Lent::name
+  std::uint64_t last_name_ = 0;
 };
 
 }  // namespace opal::btl

@@ -2,7 +2,6 @@
 #include "opal/btl/shared/pipelined_transfers.hpp"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "opal/btl/module.hpp"
@@ -16,6 +15,9 @@ namespace opal::btl {
 namespace {
 
 bool is_software(const MemoryHandle& handle) noexcept { return handle.bytes().size() == sizeof(SoftwareHandle); }
+
+/// Null: a module without a device, to which a correct peer sends no message of this class.
+PipelinedTransfers* transfers_at(const Endpoint& from) noexcept { return from.module().transfers(); }
 
 }  // namespace
 
@@ -64,7 +66,7 @@ std::uint64_t PipelinedTransfers::plan(const RdmaOperation& operation, std::uint
   // an address space, else of this side.
   const std::uint64_t begin =
       is_software(operation.handle) ? operation.base : reinterpret_cast<std::uint64_t>(operation.local);
-  return rcache::first_chunk(begin + offset, left, std::max<std::uint64_t>(config.max_chunk.bytes / 2, kPage));
+  return first_chunk(begin + offset, left, std::max<std::uint64_t>(config.max_chunk.bytes / 2, kPage));
 }
 
 TransferEngine::Move PipelinedTransfers::move(TransferPiece& moving) noexcept {
@@ -178,19 +180,11 @@ void PipelinedTransfers::endpoint_gone(Endpoint& endpoint, const Error& why) noe
 }
 
 Result<void> PipelinedTransfers::install(HandlerTable& handlers) {
-  using Method = void (PipelinedTransfers::*)(Delivery&) noexcept;
-  const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
-    const auto fn = [](void*, Delivery& delivery) noexcept {
-      // Null: a module without a device, to which a correct peer sends no such message.
-      if (auto* const transfers = delivery.from.module().transfers(); transfers != nullptr) {
-        (transfers->*method)(delivery);
-      }
-    };
-    return handlers.set(tag, {fn, nullptr, name});
-  };
-  OPAL_TRY(set(wire::kLendRequest, "lend", std::integral_constant<Method, &PipelinedTransfers::on_lend_request>{}));
-  OPAL_TRY(set(wire::kLentReturn, "return", std::integral_constant<Method, &PipelinedTransfers::on_lent_return>{}));
-  return set(wire::kLent, "lent", std::integral_constant<Method, &PipelinedTransfers::on_lent>{});
+  OPAL_TRY(
+      handlers.set(wire::kLendRequest, bind_by_sender<&transfers_at, &PipelinedTransfers::on_lend_request>("lend")));
+  OPAL_TRY(
+      handlers.set(wire::kLentReturn, bind_by_sender<&transfers_at, &PipelinedTransfers::on_lent_return>("return")));
+  return handlers.set(wire::kLent, bind_by_sender<&transfers_at, &PipelinedTransfers::on_lent>("lent"));
 }
 
 }  // namespace opal::btl

@@ -10,6 +10,7 @@
 // the object from transfers(), and calls progress(), idle() and endpoint_gone() beside those of the emulation.
 // Requires: the module's own handles have another length than a SoftwareHandle.  Threads: as the module.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -22,6 +23,12 @@
 #include "opal/rcache/registrations/lease.hpp"
 
 namespace opal::btl {
+
+/// Bytes of the first piece of [address, +length), if pieces end at multiples of `max_chunk`, a power of two (0: one
+/// piece).  So transfers from different addresses of a buffer share the registrations of later pieces.
+constexpr std::size_t first_chunk(std::uintptr_t address, std::size_t length, std::size_t max_chunk) noexcept {
+  return max_chunk == 0 ? length : std::min(length, max_chunk - (address & (max_chunk - 1)));
+}
 
 class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
  public:

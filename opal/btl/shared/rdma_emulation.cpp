@@ -40,17 +40,10 @@ Result<MemoryHandle> take_handle(ByteSpan& message, std::uint64_t size) noexcept
   return handle;
 }
 
-template <class T>
-std::size_t write_header(std::byte* to, const T& header, ByteSpan handle) noexcept {
-  std::memcpy(to, &header, sizeof header);
-  if (!handle.empty()) std::memcpy(to + sizeof header, handle.data(), handle.size());
-  return sizeof header + handle.size();
-}
-
 std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
 
 /// The error code when the memory of a valid registration is unmapped or protected.
-constexpr auto kNoSuchMemory = static_cast<std::uint64_t>(Errc::invalid_argument);
+constexpr Errc kNoSuchMemory = Errc::invalid_argument;
 
 /// Checks an access at the initiator.  Otherwise a put with a wrong size would read beyond its source before the
 /// target's error arrives.  The target checks again.
@@ -80,7 +73,9 @@ struct RdmaEmulation::State {
   void finish(RdmaOperation& operation, const Error& why) noexcept;
 
   // Target
-  void reply(Endpoint& to, const wire::Reply& reply) noexcept { replies.send(to, reply); }
+  void reply(Endpoint& to, std::uint64_t operation, Errc code, std::uint64_t value = 0) noexcept {
+    replies.send(to, {operation, value, static_cast<std::uint64_t>(code)});
+  }
   bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
   bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
   GpuTarget& gpu_target();
@@ -130,8 +125,9 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
     const wire::PutPiece piece{operations.name_of(operation), operation.base, operation.total, operation.moved,
                                handle.size()};
     std::byte header[sizeof piece + MemoryHandle::kMaxSize];
-    const std::size_t header_size = write_header(header, piece, handle);
-    const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, header_size},
+    std::memcpy(header, &piece, sizeof piece);
+    std::copy(handle.begin(), handle.end(), header + sizeof piece);
+    const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, sizeof piece + handle.size()},
                                          {operation.local + operation.moved, size});
     if (post != Post::done) return false;  // again; or dead, then endpoint_gone() ends the operation
     operation.moved += size;
@@ -213,7 +209,7 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   if (!take(data, piece)) return;
   auto handle = take_handle(data, piece.handle_size);
   if (!handle || piece.offset > piece.total || data.size() > piece.total - piece.offset) {
-    return reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(Errc::protocol)});
+    return reply(delivery.from, piece.operation, Errc::protocol);
   }
   // Check the whole range at each piece: a put that is partly outside writes nothing, and a put stops when its
   // registration ends meanwhile.
@@ -223,11 +219,11 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   }
   // Answer every refused piece, since later pieces may succeed again.  The first answer ends the operation.
   if (!checked) {
-    reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
+    reply(delivery.from, piece.operation, checked.error().code);
   } else if (!guarded_copy(at(piece.base + piece.offset), data.data(), data.size())) {
-    reply(delivery.from, {piece.operation, 0, kNoSuchMemory});
+    reply(delivery.from, piece.operation, kNoSuchMemory);
   } else if (piece.offset + data.size() == piece.total) {
-    reply(delivery.from, {piece.operation, 0, 0});
+    reply(delivery.from, piece.operation, Errc{});
   }
 }
 
@@ -252,12 +248,12 @@ bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexc
   for (int turn = 0; turn < 8; ++turn) {
     if (auto checked = registrations().check(serving.handle, serving.base, serving.total, Rights::remote_read);
         !checked) {
-      reply(to, {serving.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
+      reply(to, serving.operation, checked.error().code);
       return true;
     }
     const std::uint64_t size = std::min<std::uint64_t>(room, serving.total - serving.sent);
     if (!stage(to, serving, size)) {
-      reply(to, {serving.operation, 0, kNoSuchMemory});
+      reply(to, serving.operation, kNoSuchMemory);
       return true;
     }
     const wire::GetPiece piece{serving.operation, serving.sent};
@@ -276,7 +272,7 @@ void RdmaEmulation::State::on_get_request(Delivery& delivery) noexcept {
   wire::GetRequest request{};
   if (!take(data, request)) return;
   auto handle = take_handle(data, request.handle_size);
-  if (!handle) return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::protocol)});
+  if (!handle) return reply(delivery.from, request.operation, Errc::protocol);
   if (on_gpu(request.base, request.total) &&
       registrations().check(*handle, request.base, request.total, Rights::remote_read)) {
     return gpu_target().serve(delivery.from, request, *handle);
@@ -285,7 +281,7 @@ void RdmaEmulation::State::on_get_request(Delivery& delivery) noexcept {
   if (!gets.contains(&delivery.from) && send_get_pieces(delivery.from, serving)) return;
   std::deque<Serving>& waiting = gets[&delivery.from];
   if (waiting.size() >= kMostGets) {
-    return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::limit_reached)});
+    return reply(delivery.from, request.operation, Errc::limit_reached);
   }
   waiting.push_back(serving);
   busy = true;
@@ -295,9 +291,7 @@ void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::AtomicRequest request{};
   if (!take(data, request)) return;
-  const auto refuse = [&](Errc code) {
-    reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(code)});
-  };
+  const auto refuse = [&](Errc code) { reply(delivery.from, request.operation, code); };
   auto handle = take_handle(data, request.handle_size);
   if (!handle || request.op > 0xff || request.type > 0xff) return refuse(Errc::protocol);
   const auto op = static_cast<AtomicOp>(request.op);
@@ -312,7 +306,7 @@ void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
   const bool done = guarded_access(at(request.address), size_of(type), [&] {
     old = execute_atomic(op, type, at(request.address), request.operand, request.compare);
   });
-  reply(delivery.from, {request.operation, old, done ? 0 : kNoSuchMemory});
+  reply(delivery.from, request.operation, done ? Errc{} : kNoSuchMemory, old);
 }
 
 // --- Answers
@@ -357,21 +351,17 @@ RdmaEmulation::RdmaEmulation(Module& module, RdmaOperations& operations)
     : state_(std::make_unique<State>(module, operations, busy_)) {}
 RdmaEmulation::~RdmaEmulation() = default;
 
+RdmaEmulation::State* RdmaEmulation::state_at(const Endpoint& from) noexcept {
+  RdmaEmulation* const emulation = from.module().own_emulation();
+  return emulation != nullptr ? emulation->state_.get() : nullptr;
+}
+
 Result<void> RdmaEmulation::install(HandlerTable& handlers) {
-  using Method = void (State::*)(Delivery&) noexcept;
-  const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
-    const auto fn = [](void*, Delivery& delivery) noexcept {
-      if (RdmaEmulation* const emulation = delivery.from.module().own_emulation(); emulation != nullptr) {
-        ((*emulation->state_).*method)(delivery);
-      }
-    };
-    return handlers.set(tag, {fn, nullptr, name});
-  };
-  OPAL_TRY(set(wire::kPutPiece, "put", std::integral_constant<Method, &State::on_put_piece>{}));
-  OPAL_TRY(set(wire::kGetRequest, "get", std::integral_constant<Method, &State::on_get_request>{}));
-  OPAL_TRY(set(wire::kGetPiece, "get piece", std::integral_constant<Method, &State::on_get_piece>{}));
-  OPAL_TRY(set(wire::kAtomicRequest, "atomic", std::integral_constant<Method, &State::on_atomic_request>{}));
-  OPAL_TRY(set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{}));
+  OPAL_TRY(handlers.set(wire::kPutPiece, bind_by_sender<&state_at, &State::on_put_piece>("put")));
+  OPAL_TRY(handlers.set(wire::kGetRequest, bind_by_sender<&state_at, &State::on_get_request>("get")));
+  OPAL_TRY(handlers.set(wire::kGetPiece, bind_by_sender<&state_at, &State::on_get_piece>("get piece")));
+  OPAL_TRY(handlers.set(wire::kAtomicRequest, bind_by_sender<&state_at, &State::on_atomic_request>("atomic")));
+  OPAL_TRY(handlers.set(wire::kReply, bind_by_sender<&state_at, &State::on_reply>("reply")));
   OPAL_TRY(PipelinedTransfers::install(handlers));
   return handlers.set(wire::kMarker, {&MessageTransport::on_marker, nullptr, "checkpoint"});
 }

@@ -59,6 +59,8 @@ class OPAL_EXPORT RdmaEmulation {
  private:
   std::size_t send_waiting() noexcept;
   struct State;
+  /// The state at the receiver of a message of `from`; null: its module has no emulation.
+  static State* state_at(const Endpoint& from) noexcept;
   bool busy_ = false;  // something may wait to be sent; if not, progress() costs one branch
   std::unique_ptr<State> state_;
 };

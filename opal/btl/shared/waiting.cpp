@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/shared/waiting.hpp"
 
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 
 #include <cerrno>
@@ -18,9 +17,10 @@ Result<Waiting> Waiting::create() {
   return waiting;
 }
 
-Result<void> Waiting::watch(int fd) noexcept {
+Result<void> Waiting::watch(int fd, std::uint32_t events, void* user) noexcept {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = events;
+  event.data.ptr = user;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Error{Errc::os, errno, "epoll_ctl"};
   return {};
 }

@@ -3,8 +3,8 @@
 // same time are in the order of their numbers, so the order is total and a run repeats exactly.
 // Owned and locked by the fabric.  Does not own the packets.
 #pragma once
-#include <algorithm>
 #include <cstdint>
+#include <queue>
 #include <vector>
 
 namespace opal::btl::sim {
@@ -21,25 +21,23 @@ class EventQueue {
  public:
   void push(std::uint64_t time, Packet& packet) { put_off({time, next_++, &packet}, time); }
   /// Queues a popped event again for `time`, with its old number.
-  void put_off(const Event& event, std::uint64_t time) {
-    heap_.push_back({time, event.age, event.packet});
-    std::push_heap(heap_.begin(), heap_.end(), &later);
-  }
+  void put_off(const Event& event, std::uint64_t time) { heap_.push({time, event.age, event.packet}); }
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
-  [[nodiscard]] const Event& first() const noexcept { return heap_.front(); }  ///< Requires: !empty()
+  [[nodiscard]] const Event& first() const noexcept { return heap_.top(); }  ///< Requires: !empty()
   Event pop() noexcept {
-    std::pop_heap(heap_.begin(), heap_.end(), &later);
-    const Event event = heap_.back();
-    heap_.pop_back();
+    const Event event = heap_.top();
+    heap_.pop();
     return event;
   }
 
  private:
-  static bool later(const Event& a, const Event& b) noexcept {
-    return a.time != b.time ? a.time > b.time : a.age > b.age;
-  }
-  std::vector<Event> heap_;
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const noexcept {
+      return a.time != b.time ? a.time > b.time : a.age > b.age;
+    }
+  };
+  std::priority_queue<Event, std::vector<Event>, Later> heap_;
   std::uint64_t next_ = 0;
 };
 

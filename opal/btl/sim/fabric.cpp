@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <unordered_map>
 
 namespace opal::btl::sim {
 namespace {
@@ -87,13 +86,8 @@ std::optional<NextEvent> Fabric::next_event() const noexcept {
 
 void Fabric::at(std::uint64_t time_ns, std::function<void()> what) {
   assert(driven_ && "timers run where step() is called");
-  if (free_timers_.empty()) {
-    free_timers_.push_back(static_cast<std::uint32_t>(timers_.size()));
-    timers_.emplace_back();
-  }
-  const std::uint32_t timer = free_timers_.back();
-  free_timers_.pop_back();
-  timers_[timer] = std::move(what);
+  const std::uint64_t timer = next_timer_++;
+  timers_.emplace(timer, std::move(what));
   Packet& packet = *packets_.take(sizeof timer);
   packet.kind = Packet::Kind::timer;
   packet.write(timer);

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "opal/btl/peer_id.hpp"
@@ -178,8 +179,8 @@ class OPAL_EXPORT Fabric {
   std::vector<bool> silent_;                  // by id: crashed as host or device; kept after unplug
   std::vector<NodeId> ready_;                 // driven only: a queue whose first element is at ready_head_
   std::size_t ready_head_ = 0;
-  std::vector<std::function<void()>> timers_;
-  std::vector<std::uint32_t> free_timers_;
+  std::unordered_map<std::uint64_t, std::function<void()>> timers_;
+  std::uint64_t next_timer_ = 0;
   std::vector<std::unique_ptr<Link>> links_;  // open and free ones
   std::vector<Link*> free_links_;
   std::uint64_t next_link_ = 1;

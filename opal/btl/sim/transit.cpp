@@ -81,11 +81,9 @@ bool Fabric::step_locked() noexcept {
   now_ = event.time;
   ++statistics_.events;
   if (event.packet->kind == Packet::Kind::timer) {
-    const auto timer = event.packet->read<std::uint32_t>();
+    const auto timer = timers_.extract(event.packet->read<std::uint64_t>());
     packets_.give_back(*event.packet);
-    const auto what = std::exchange(timers_[timer], {});
-    free_timers_.push_back(timer);
-    what();  // only on a driven fabric, where no lock is held
+    timer.mapped()();  // only on a driven fabric, where no lock is held
   } else {
     arrive_locked(event);
   }

@@ -63,7 +63,7 @@ Module::Module(const ModuleParameters& parameters, Parts parts)
       receiver_(std::move(parts.inbox), config_, parts.fences, parameters.handlers, connections_, deferred_work_),
       sender_(config_, connections_, receiver_.back_pressure()),
       initiator_(config_, TransferModes{config_, parts.forced_mode}, parameters.cores_shared, receiver_.fast_boxes(),
-                 sender_, connections_, emulation(), operations()),
+                 connections_, emulation(), operations()),
       target_(parameters.registrations, connections_) {}
 
 Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config,

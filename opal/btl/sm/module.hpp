@@ -91,7 +91,7 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   /// the answer.  No answer comes if the peer ends or a socket is full.
   void expect_file(const btl::Endpoint& from) noexcept;
   void give_file(const btl::Endpoint& to, const SoftwareHandle& region, const FileNote& note, int file) noexcept;
-  void on_file(btl::Endpoint& /*from*/, ReceivedFile /*file*/) noexcept override {}
+  void on_file(btl::Endpoint& /*from*/, ReceivedHello& /*answer*/) noexcept override {}
   /// Checks in the peer's registration table that it allows the access.
   /// Errors: those of the endpoint if it is dead, peer_gone, protocol, invalid_argument, permission.
   static Result<void> check_remote(btl::Endpoint& to, const MemoryHandle& remote, std::uint64_t address,

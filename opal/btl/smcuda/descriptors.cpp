@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors of GPU memory that cuIpcGetMemHandle cannot export: requested by a message, sent over sm's socket
 // (sm/connections/connection_manager.hpp).
+#include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 
@@ -11,11 +12,9 @@ void Module::ask_for_file(btl::Endpoint& to, Peer& peer, const SoftwareHandle& r
                           const gpu::MemoryHandle& memory) noexcept {
   if (!peer.imports.should_ask(memory)) return;
   const wire::AskFile question{region};
-  // Before the request is sent, since the answer may come at once.  An earlier request that could not be sent has
-  // called it already.
-  if (!peer.expects_file) expect_file(to);
-  peer.expects_file = send_inline(to, wire::kAskFile, bytes_of(question), {}) != Post::done;
-  if (!peer.expects_file) peer.imports.asked(region, memory);
+  expect_file(to);  // before the request is sent, since the answer may come at once
+  emulation().replies().send(to, wire::kAskFile, bytes_of(question), {});
+  peer.imports.asked(region, memory);
 }
 
 void Module::on_ask_file(Delivery& delivery) noexcept {
@@ -40,9 +39,10 @@ Result<gpu::Descriptor> Module::descriptor_of(const SoftwareHandle& region) cons
   return gpu::export_descriptor(memory);
 }
 
-void Module::on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept {
+void Module::on_file(btl::Endpoint& from, sm::ReceivedHello& answer) noexcept {
   const auto found = peers_.find(&from);
-  if (found != peers_.end()) found->second.imports.take(file.region, {std::move(file.file), file.note});
+  if (found == peers_.end()) return;
+  found->second.imports.take(answer.hello.region, {std::move(answer.file), answer.hello.note});
 }
 
 }  // namespace opal::btl::smcuda

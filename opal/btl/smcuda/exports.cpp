@@ -8,15 +8,6 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-void lower(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
-  for (std::uint64_t seen = word.load(kRelaxed); value < seen && !word.compare_exchange_weak(seen, value);) {
-  }
-}
-void raise(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
-  for (std::uint64_t seen = word.load(kRelaxed); value > seen && !word.compare_exchange_weak(seen, value);) {
-  }
-}
-
 }  // namespace
 
 void Exports::add(const gpu::MemoryHandle& memory) {
@@ -29,8 +20,8 @@ void Exports::add(const gpu::MemoryHandle& memory) {
   drop_overlapping(memory.base, end);
   if (live_.size() == kMost) live_.erase(live_.begin());
   live_[memory.base] = {memory.size, memory.buffer_id};
-  lower(low_, memory.base);
-  raise(high_, end);
+  low_.store(std::min(low_.load(kRelaxed), memory.base), kRelaxed);
+  high_.store(std::max(high_.load(kRelaxed), end), kRelaxed);
 }
 
 /// Moves all allocations that overlap [base, end) to freed_: live allocations do not overlap.
@@ -44,25 +35,12 @@ void Exports::drop_overlapping(std::uint64_t base, std::uint64_t end) noexcept {
 }
 
 void Exports::released(memory::Range range) noexcept {
-  if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // the common case
-  reports_begun_.fetch_add(1);
-  lower(reported_low_, range.begin);
-  raise(reported_high_, range.end);
-  reports_ended_.fetch_add(1);
-}
-
-void Exports::take_reported() noexcept {
-  const std::uint64_t ended = reports_ended_.load();
-  if (reports_begun_.load() != ended) return;
-  const std::uint64_t low = reported_low_.exchange(UINT64_MAX);
-  const std::uint64_t high = reported_high_.exchange(0);
-  if (reports_begun_.load() == ended) return drop_overlapping(low, high);
-  lower(reported_low_, low);  // a report ran meanwhile: low and high may contain half of it
-  raise(reported_high_, high);
+  if (range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) reported_.add(range);
 }
 
 bool Exports::take_freed(wire::Freed& freed) noexcept {
-  if (reported_high_.load(kRelaxed) != 0) take_reported();
+  const bool some_lost = reported_.take([this](memory::Range range) { drop_overlapping(range.begin, range.end); });
+  if (some_lost) drop_overlapping(0, UINT64_MAX);
   if (freed_.empty()) return false;
   freed = freed_.back();
   freed_.pop_back();

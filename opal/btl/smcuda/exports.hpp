@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "opal/btl/smcuda/wire.hpp"
+#include "opal/core/sync/backlog.hpp"
 #include "opal/memory/events/events.hpp"
 
 namespace opal::btl::smcuda {
@@ -30,9 +31,7 @@ class Exports final : public memory::Listener {
   /// Returns in `freed` the next freed allocation, and removes it; false: there is none.
   bool take_freed(wire::Freed& freed) noexcept;
   /// True when take_freed() may find one; two loads.
-  [[nodiscard]] bool has_freed() const noexcept {
-    return !freed_.empty() || reported_high_.load(std::memory_order_relaxed) != 0;
-  }
+  [[nodiscard]] bool has_freed() const noexcept { return !freed_.empty() || reported_.any(); }
 
   void released(memory::Range range) noexcept override;
 
@@ -41,7 +40,6 @@ class Exports final : public memory::Listener {
     std::uint64_t size;
     std::uint64_t buffer_id;
   };
-  void take_reported() noexcept;
   void drop_overlapping(std::uint64_t base, std::uint64_t end) noexcept;
 
   std::map<std::uint64_t, Entry> live_;  // by base; they do not overlap
@@ -49,14 +47,9 @@ class Exports final : public memory::Listener {
   // [low_, high_) covers all allocations that were ever in live_.
   std::atomic<std::uint64_t> low_{UINT64_MAX};
   std::atomic<std::uint64_t> high_{0};
-  // [reported_low_, reported_high_) covers all ranges that the program has reported since the last take_reported(), and
-  // what lies between them; a peer that unmaps too much maps it again.  The two words change together: take_reported()
-  // compares the numbers of begun and ended reports.  If a report ran meanwhile, it leaves all to its next call.
-  std::atomic<std::uint64_t> reports_begun_{0};
-  std::atomic<std::uint64_t> reports_ended_{0};
-  std::atomic<std::uint64_t> reported_low_{UINT64_MAX};
-  std::atomic<std::uint64_t> reported_high_{0};
-  bool listening_ = false;  // released() is called
+  Backlog<memory::Range, 64> reported_;  // by the program; if some are lost, all allocations count as freed, and a
+                                         // peer that unmaps too much maps it again
+  bool listening_ = false;               // released() is called
 };
 
 }  // namespace opal::btl::smcuda

@@ -38,8 +38,7 @@ bool Imports::should_ask(const gpu::MemoryHandle& handle) const noexcept {
 void Imports::asked(const SoftwareHandle& region, const gpu::MemoryHandle& handle) {
   freed(handle.base, handle.size);  // live allocations do not overlap, so overlapping entries are stale
   if (entries_.size() == kMost) {
-    entries_.erase(std::min_element(entries_.begin(), entries_.end(),
-                                    [](const Entry& a, const Entry& b) { return a.used < b.used; }));
+    entries_.erase(std::ranges::min_element(entries_, {}, &Entry::used));
   }
   entries_.push_back({.handle = handle, .region = region, .used = ++uses_});
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The IPC protocol of a smcuda module: executes the actions of ipc_state.hpp by messages and calls of the driver.
-#include <algorithm>
-
+#include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/sharing/device.hpp"
@@ -9,25 +8,18 @@
 namespace opal::btl::smcuda {
 namespace {
 
-/// The module that `delivery` is for; null: the peer is connected by another transport, and the message is ignored.
-Module* module_of(const Delivery& delivery) noexcept { return dynamic_cast<Module*>(&delivery.from.module()); }
+/// Null: the peer is connected by another transport, and the message is ignored.
+Module* module_of(const btl::Endpoint& from) noexcept { return dynamic_cast<Module*>(&from.module()); }
 
 }  // namespace
 
 Result<void> Module::take_tags() {
-  using Method = void (Module::*)(Delivery&) noexcept;
   HandlerTable& handlers = parameters().handlers;
   if (handlers.find(wire::kRequest) != nullptr) return {};  // handlers are set once per Context
-  const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
-    const auto fn = [](void*, Delivery& delivery) noexcept {
-      if (Module* const module = module_of(delivery)) (module->*method)(delivery);
-    };
-    return handlers.set(tag, {fn, nullptr, name});
-  };
-  OPAL_TRY(set(wire::kRequest, "smcuda request", std::integral_constant<Method, &Module::on_request>{}));
-  OPAL_TRY(set(wire::kAnswer, "smcuda answer", std::integral_constant<Method, &Module::on_answer>{}));
-  OPAL_TRY(set(wire::kAskFile, "smcuda ask file", std::integral_constant<Method, &Module::on_ask_file>{}));
-  return set(wire::kFreed, "smcuda freed", std::integral_constant<Method, &Module::on_freed>{});
+  OPAL_TRY(handlers.set(wire::kRequest, bind_by_sender<&module_of, &Module::on_request>("smcuda request")));
+  OPAL_TRY(handlers.set(wire::kAnswer, bind_by_sender<&module_of, &Module::on_answer>("smcuda answer")));
+  OPAL_TRY(handlers.set(wire::kAskFile, bind_by_sender<&module_of, &Module::on_ask_file>("smcuda ask file")));
+  return handlers.set(wire::kFreed, bind_by_sender<&module_of, &Module::on_freed>("smcuda freed"));
 }
 
 /// Called when a transfer from or to the peer has a GPU buffer: starts the protocol, if that was not done.
@@ -44,11 +36,9 @@ void Module::note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept {
   }
   const auto device = gpu::device_id(ordinal);
   if (!device) return;
-  const Ipc before = peer.ipc;
   if (peer.ipc.on(IpcEvent::gpu_buffer, yields_to(to)) != IpcAction::send_request) return;
   const wire::Request request{*device};
-  if (send_inline(to, wire::kRequest, bytes_of(request), {}) != Post::done)
-    peer.ipc = before;  // the next GPU buffer tries again
+  emulation().replies().send(to, wire::kRequest, bytes_of(request), {});
 }
 
 /// This process's answer to a peer whose GPU memory is on device `theirs`.
@@ -63,30 +53,19 @@ wire::Capability Module::capability_for(const gpu::DeviceId& theirs) const noexc
   return from_here && *from_here && from_there && *from_there ? wire::Capability::yes : wire::Capability::no;
 }
 
-void Module::answer(btl::Endpoint& to, Peer& peer) noexcept {
-  const wire::Capability capability = capability_for(peer.device);
-  const wire::Answer answer{static_cast<std::uint64_t>(capability)};
-  if (const Post post = send_inline(to, wire::kAnswer, bytes_of(answer), {}); post == Post::again) {
-    if (std::find(owing_.begin(), owing_.end(), &to) == owing_.end()) owing_.push_back(&to);
-    want_attention();
-    return;
-  }
-  std::erase(owing_, &to);
-  const IpcState before = peer.ipc.state;
-  (void)peer.ipc.on(capability == wire::Capability::yes  ? IpcEvent::answered_yes
-                    : capability == wire::Capability::no ? IpcEvent::answered_no
-                                                         : IpcEvent::answered_not_ready,
-                    yields_to(to));
-  settled(to, peer, before);
-}
-
 void Module::on_request(Delivery& delivery) noexcept {
   wire::Request request{};
   if (delivery.data.size() != sizeof request || !read_object(delivery.data, request)) return;
   Peer& peer = peer_of(delivery.from);
   if (peer.ipc.on(IpcEvent::request, yields_to(delivery.from)) != IpcAction::check) return;
-  peer.device = request.device;
-  answer(delivery.from, peer);
+  const wire::Capability capability = capability_for(request.device);
+  const wire::Answer answer{static_cast<std::uint64_t>(capability)};
+  emulation().replies().send(delivery.from, wire::kAnswer, bytes_of(answer), {});
+  (void)peer.ipc.on(capability == wire::Capability::yes  ? IpcEvent::answered_yes
+                    : capability == wire::Capability::no ? IpcEvent::answered_no
+                                                         : IpcEvent::answered_not_ready,
+                    yields_to(delivery.from));
+  settled(delivery.from, peer, IpcState::acking);
 }
 
 void Module::on_answer(Delivery& delivery) noexcept {

@@ -46,8 +46,7 @@ struct Ipc {
   [[nodiscard]] constexpr bool usable() const noexcept { return state == IpcState::acked || state == IpcState::ok; }
 
   /// Handles `event`.  Returns what the caller must do.  `yields`: this side drops its request when both have sent one;
-  /// true for exactly one side of a pair.  If the transport does not take a request, the caller restores the former
-  /// Ipc.
+  /// true for exactly one side of a pair.
   constexpr IpcAction on(IpcEvent event, bool yields) noexcept {
     switch (event) {
       case IpcEvent::gpu_buffer:

@@ -36,9 +36,8 @@ Peer& Module::peer_of(btl::Endpoint& endpoint) { return peers_[&endpoint]; }
 
 bool Module::attend(std::size_t& count) noexcept {
   count += copier_->progress();
-  for (std::size_t i = owing_.size(); i > 0; --i) answer(*owing_[i - 1], peer_of(*owing_[i - 1]));
   if (exports_.has_freed()) count += tell_freed();
-  return copier_->pending() != 0 || !owing_.empty();
+  return copier_->pending() != 0;
 }
 
 void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
@@ -47,7 +46,6 @@ void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
   // A copy cannot be cancelled, and its buffers cannot be used before it has ended.
   const std::uint64_t queue = queue_of(found->second);
   if (found->second.copying != 0) copier_->finish({&queue, 1});
-  std::erase(owing_, &endpoint);
   endpoint.gpu_direct = false;
   forget(found);
 }
@@ -59,7 +57,7 @@ void Module::forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noe
 
 bool Module::arm() noexcept {
   // CUDA events make no descriptor readable, so the caller must poll while copies are pending.
-  if (copier_->pending() != 0 || !owing_.empty() || exports_.has_freed()) return want_attention(), false;
+  if (copier_->pending() != 0 || exports_.has_freed()) return want_attention(), false;
   return sm::Module::arm();
 }
 

@@ -70,11 +70,10 @@ class OPAL_EXPORT Module final : public sm::Module {
   Module(const ModuleParameters& parameters, const Settings& settings, Parts parts);
   Peer& peer_of(btl::Endpoint& endpoint);
 
-  // ipc.cpp
+  // ipc.cpp.  Requests and answers wait in emulation().replies() under back-pressure.
   Result<void> take_tags();
   void note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept;
   [[nodiscard]] wire::Capability capability_for(const gpu::DeviceId& theirs) const noexcept;
-  void answer(btl::Endpoint& to, Peer& peer) noexcept;
   void settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexcept;
   void on_request(Delivery& delivery) noexcept;
   void on_answer(Delivery& delivery) noexcept;
@@ -85,7 +84,7 @@ class OPAL_EXPORT Module final : public sm::Module {
                     const gpu::MemoryHandle& memory) noexcept;
   void on_ask_file(Delivery& delivery) noexcept;
   [[nodiscard]] Result<gpu::Descriptor> descriptor_of(const SoftwareHandle& region) const noexcept;
-  void on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept override;
+  void on_file(btl::Endpoint& from, sm::ReceivedHello& answer) noexcept override;
   [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return parameters().id < peer.peer(); }
   std::size_t tell_freed() noexcept;
   static std::uint64_t queue_of(const Peer& peer) noexcept;
@@ -105,8 +104,7 @@ class OPAL_EXPORT Module final : public sm::Module {
   const Settings settings_;
   Exports exports_;
   std::unordered_map<btl::Endpoint*, Peer> peers_;
-  std::vector<btl::Endpoint*> owing_;  // endpoints to which an answer could not be sent yet
-  std::deque<Copying> copyings_;       // by RdmaOperation::slot; never shrinks, so elements do not move
+  std::deque<Copying> copyings_;  // by RdmaOperation::slot; never shrinks, so elements do not move
   std::unique_ptr<gpu::Copier> copier_;
 };
 

@@ -57,11 +57,9 @@ struct Peer {
   Peer& operator=(const Peer&) = delete;
 
   Ipc ipc;
-  gpu::DeviceId device;         ///< of the peer's request; valid while ipc.state is acking
   bool refused_access = false;  ///< mapping is not tried: it was not supported in spite of `ipc`, or the peer is lost
   std::size_t copying = 0;      ///< copies in flight from and to the peer's memory
   bool lost = false;            ///< a copy did not end: no memory of the peer may be unmapped
-  bool expects_file = false;    ///< expect_file() was called for a request that could not be sent yet
   Imports imports;
   std::vector<std::unique_ptr<Window>> windows;
   rcache::Statistics dropped;  ///< of windows whose contexts were destroyed

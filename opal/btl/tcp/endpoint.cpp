@@ -34,10 +34,6 @@ constexpr unsigned kSilentPeriods = 4;  // in Config::peer_timeout
 
 constexpr std::array<std::byte, 8> kPadding{};
 
-std::uint64_t after(std::chrono::milliseconds time) noexcept {
-  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
-}
-
 struct Filler {
   wire::Frame frame{wire::kFillerSize, 0, static_cast<std::uint16_t>(wire::Kind::filler)};
   std::array<std::byte, wire::kFillerSize> rest{};
@@ -60,6 +56,13 @@ ByteSpan filler_for(std::size_t before, ByteSpan payload) noexcept {
 
 wire::Frame frame_of(Tag tag, std::size_t size) noexcept {
   return {static_cast<std::uint32_t>(size), tag, static_cast<std::uint16_t>(wire::Kind::message)};
+}
+
+/// What the kernel has not taken of `part`; `taken`: bytes that it has taken from `part` on.
+ByteSpan rest_of(ByteSpan part, std::size_t& taken) noexcept {
+  const std::size_t skipped = std::min(taken, part.size());
+  taken -= skipped;
+  return part.subspan(skipped);
 }
 
 iovec vector_of(ByteSpan bytes) noexcept { return {const_cast<std::byte*>(bytes.data()), bytes.size()}; }
@@ -100,14 +103,12 @@ void Endpoint::adopt(Fd fd, std::uint32_t peer_max_send) noexcept {
   // Try both now instead of waiting for the first event.
   readable = writable = true;
   if (leaving_) {
-    set_deadline(after(kLingerTimeout));
+    set_deadline_in(kLingerTimeout);
   } else {
     watch_for_silence();
   }
   schedule();
 }
-
-void Endpoint::on_connected(Fd fd, std::uint32_t peer_max_send) noexcept { adopt(std::move(fd), peer_max_send); }
 
 void Endpoint::on_unreachable(const Error& why) noexcept {
   where_ = dialer_->describe();
@@ -116,8 +117,8 @@ void Endpoint::on_unreachable(const Error& why) noexcept {
     drop_queue(why);
     return;
   }
-  if (tcp_.has_parked(peer())) {
-    tcp_.unpark(peer());  // the peer has connected to this side: use that connection
+  if (tcp_.acceptor_.has_parked(peer())) {
+    tcp_.acceptor_.unpark(peer());  // the peer has connected to this side: use that connection
     if (dialer_ == nullptr) return;
   }
   dialer_.reset();
@@ -132,8 +133,7 @@ std::string Endpoint::describe() const {
 }
 
 void Endpoint::watch_for_silence() noexcept {
-  if (const auto timeout = tcp_.config().peer_timeout; timeout.count() != 0)
-    set_deadline(after(timeout / kSilentPeriods));
+  if (const auto timeout = tcp_.config().peer_timeout; timeout.count() != 0) set_deadline_in(timeout / kSilentPeriods);
 }
 
 void Endpoint::on_deadline() noexcept {
@@ -167,7 +167,7 @@ void Endpoint::end(const Error& why) noexcept {
 void Endpoint::finished(const OutputQueue::Referenced& what, const Error& why) noexcept {
   if (what.slot != nullptr) tcp_.give_back(what.slot);
   if (what.completion != nullptr) {
-    tcp_.count_event();
+    ++tcp_.events_;
     what.completion->finish(why);
   }
 }
@@ -185,6 +185,22 @@ std::int64_t Endpoint::send_now(iovec* vectors, std::size_t count) noexcept {
   return -1;
 }
 
+std::int64_t Endpoint::send_now(const Parts& parts, std::size_t whole) noexcept {
+  std::array<iovec, std::tuple_size_v<Parts>> vectors;
+  std::transform(parts.begin(), parts.end(), vectors.begin(), &vector_of);
+  std::size_t count = vectors.size();
+  std::array<std::byte, kGather> gathered;
+  if (whole <= gathered.size()) {  // one vector costs the kernel less than four
+    std::byte* place = gathered.data();
+    for (const ByteSpan part : parts) place = std::copy(part.begin(), part.end(), place);
+    vectors[0] = {gathered.data(), whole};
+    count = 1;
+  }
+  const std::int64_t sent = send_now(vectors.data(), count);
+  if (sent != static_cast<std::int64_t>(whole)) writable = false;
+  return sent;
+}
+
 void Endpoint::send_failed(int error) noexcept {
   mark_dead({Errc::peer_gone, error, "tcp: send"});
   writable = false;
@@ -197,8 +213,7 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   const std::size_t size = header.size() + payload.size();
   const wire::Frame frame = frame_of(tag, size);
   const ByteSpan filler = filler_for(header.size(), payload);
-  const std::array<ByteSpan, 5> parts{filler, bytes_of(frame), header, payload,
-                                      ByteSpan{kPadding}.first(wire::padding(size))};
+  const Parts parts{filler, bytes_of(frame), header, payload, ByteSpan{kPadding}.first(wire::padding(size))};
   const std::size_t whole = filler.size() + wire::frame_size(size);
   std::size_t taken = 0;
   if (tcp_.holds_back() && whole <= kHeldBack && connected() && (queue_.empty() || holding_)) {
@@ -209,22 +224,11 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   }
   if (holding_) release();
   if (queue_.empty() && connected()) {
-    std::array<iovec, 5> vectors{vector_of(parts[0]), vector_of(parts[1]), vector_of(parts[2]), vector_of(parts[3]),
-                                 vector_of(parts[4])};
-    std::size_t count = vectors.size();
-    std::array<std::byte, kGather> gathered;
-    if (whole <= gathered.size()) {  // one vector costs the kernel less than four
-      std::byte* place = gathered.data();
-      for (const ByteSpan part : parts) place = std::copy(part.begin(), part.end(), place);
-      vectors[0] = {gathered.data(), whole};
-      count = 1;
-    }
-    const std::int64_t sent = send_now(vectors.data(), count);
+    const std::int64_t sent = send_now(parts, whole);
     if (sent == static_cast<std::int64_t>(whole)) [[likely]]
       return Post::done;
     if (sent < 0) return Post::failed;
     taken = static_cast<std::size_t>(sent);
-    writable = false;
   } else if ((size > kLarge && queue_.backlog() > kEnoughBacklog) || !queue_.fits(whole)) {
     return Post::again;
   }
@@ -232,12 +236,8 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   return Post::done;
 }
 
-void Endpoint::enqueue(std::span<const ByteSpan> parts, std::size_t taken) noexcept {
-  for (const ByteSpan part : parts) {
-    const std::size_t skipped = std::min(taken, part.size());
-    taken -= skipped;
-    queue_.append(part.subspan(skipped));
-  }
+void Endpoint::enqueue(const Parts& parts, std::size_t taken) noexcept {
+  for (const ByteSpan part : parts) queue_.append(rest_of(part, taken));
 }
 
 void Endpoint::release() noexcept {
@@ -250,43 +250,34 @@ Post Endpoint::send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Comp
                              void* slot) noexcept {
   const std::size_t size = data.size() + user_payload.size();
   const wire::Frame frame = frame_of(tag, size);
-  const ByteSpan frame_bytes = bytes_of(frame);
   const ByteSpan filler = user_payload.empty() ? filler_for(0, data) : filler_for(data.size(), user_payload);
   const std::size_t whole = filler.size() + wire::frame_size(size);
   const ByteSpan padding = ByteSpan{kPadding}.first(wire::padding(size));
   std::size_t taken = 0;
   if (holding_) release();
   if (queue_.empty() && connected()) {
-    std::array<iovec, 5> vectors{vector_of(filler), vector_of(frame_bytes), vector_of(data), vector_of(user_payload),
-                                 vector_of(padding)};
-    const std::int64_t sent = send_now(vectors.data(), vectors.size());
+    const std::int64_t sent = send_now({filler, bytes_of(frame), data, user_payload, padding}, whole);
     if (sent < 0) return Post::failed;
     if (sent == static_cast<std::int64_t>(whole)) {
       tcp_.give_back(slot);
       return Post::done;
     }
     taken = static_cast<std::size_t>(sent);
-    writable = false;
   } else if (!queue_.fits(filler.size() + sizeof frame + kSmallPiece + padding.size(), 4)) {
     return Post::again;
   }
-  const auto rest = [&taken](ByteSpan part) {
-    const std::size_t skipped = std::min(taken, part.size());
-    taken -= skipped;
-    return part.subspan(skipped);
-  };
-  queue_.append(rest(filler));
-  queue_.append(rest(frame_bytes));
-  const ByteSpan data_rest = rest(data);
+  queue_.append(rest_of(filler, taken));
+  queue_.append(rest_of(bytes_of(frame), taken));
+  const ByteSpan data_rest = rest_of(data, taken);
   if (data_rest.size() > kSmallPiece) {
     queue_.append_reference(data_rest, {nullptr, slot});
   } else {
     queue_.append(data_rest);
     tcp_.give_back(slot);
   }
-  const ByteSpan payload_rest = rest(user_payload);
+  const ByteSpan payload_rest = rest_of(user_payload, taken);
   if (!payload_rest.empty()) queue_.append_reference(payload_rest, {completion, nullptr});
-  queue_.append(rest(padding));
+  queue_.append(rest_of(padding, taken));
   return payload_rest.empty() ? Post::done : Post::queued;
 }
 
@@ -298,7 +289,7 @@ void Endpoint::flush() noexcept {
     for (std::size_t i = 0; i < count; ++i) offered += vectors[i].iov_len;
     const std::int64_t sent = send_now(vectors.data(), count);
     if (sent < 0) return;
-    if (sent > 0) tcp_.count_event();
+    if (sent > 0) ++tcp_.events_;
     if (static_cast<std::size_t>(sent) < offered) writable = false;
     queue_.consume(static_cast<std::size_t>(sent), [&](const OutputQueue::Referenced& what) { finished(what, {}); });
   }
@@ -321,7 +312,7 @@ void Endpoint::poll() noexcept {
 
 bool Endpoint::deliver() noexcept {
   while (true) {
-    if (!tcp_.may_deliver()) {
+    if (tcp_.turns_ == 0) {
       schedule();  // there may be more in the buffer
       return false;
     }
@@ -363,16 +354,16 @@ void Endpoint::leave(const Error& why) noexcept {
   const bool silent = dead() || (dialer_ != nullptr && queue_.empty());  // no receiver, or nothing to send
   leaving_ = true;
   mark_dead(why);
-  if (silent || ended_) {
+  const auto give_back = [&](const OutputQueue::Referenced& what) { finished(what, why); };
+  if (silent || ended_ || !queue_.detach(detached_, give_back)) {
     close();
     dialer_.reset();
     drop_queue(why);
     return;
   }
-  queue_.detach(detached_, [&](const OutputQueue::Referenced& what) { finished(what, why); });
   const wire::Frame goodbye{0, 0, static_cast<std::uint16_t>(wire::Kind::goodbye)};
   queue_.append(bytes_of(goodbye));
-  set_deadline(after(kLingerTimeout));
+  set_deadline_in(kLingerTimeout);
   if (connected()) {
     if (writable) flush();
     finish_leaving();
@@ -400,6 +391,8 @@ void Endpoint::discard_input() noexcept {
   }
 }
 
-bool Endpoint::delivered() const noexcept { return !connected() || (queue_.empty() && unacknowledged(fd()) == 0); }
+bool Endpoint::awaits_acknowledgement() const noexcept {
+  return connected() && (!queue_.empty() || unacknowledged(fd()) != 0);
+}
 
 }  // namespace opal::btl::tcp

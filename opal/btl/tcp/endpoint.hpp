@@ -8,8 +8,8 @@
 // input shows that the peer has disconnected; without one the peer has died.
 // Owned by its module.  Threads: as the module.
 #pragma once
+#include <array>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -36,7 +36,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   /// Starts to connect to `candidates`.
   void dial(const HandshakeSides& sides, std::vector<SocketAddress> candidates);
   /// Uses an established connection, of the peer or of its own Dialer; ends the Dialer.  After an error it is dead.
-  void adopt(Fd fd, std::uint32_t peer_max_send) noexcept;
+  void adopt(Fd fd, std::uint32_t peer_max_send) noexcept override;
 
   [[nodiscard]] bool dialing() const noexcept { return dialer_ != nullptr; }
   [[nodiscard]] std::string describe() const override;
@@ -57,11 +57,12 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   }
 
   /// Makes the endpoint leaving.  Completions of queued fragments finish with `why`; their data is copied and still
-  /// sent.  The owner destroys it when left() is true.
+  /// sent.  Without memory for the copy the connection ends at once, without a goodbye.  The owner destroys it when
+  /// left() is true.
   void leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return leaving_ && !open() && dialer_ == nullptr; }
-  /// True when the other host has acknowledged all data, or no connection exists.  For the module's destructor.
-  [[nodiscard]] bool delivered() const noexcept;
+  /// True while the other host has not acknowledged all data.  False without a connection: also while dialing.
+  [[nodiscard]] bool awaits_acknowledgement() const noexcept;
 
   /// Receives and runs handlers, without waiting for an event of the kernel.
   void poll() noexcept;
@@ -71,15 +72,17 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
 
  private:
   Endpoint(Module& module, Reactor& reactor, const PeerId& peer, Mapping ring) noexcept;
-  void on_connected(Fd fd, std::uint32_t peer_max_send) noexcept override;
   void on_unreachable(const Error& why) noexcept override;
 
   [[nodiscard]] bool connected() const noexcept { return open() && dialer_ == nullptr; }
-  /// Gives the vectors to the kernel and queues nothing.  Returns the bytes taken, or -1 after send_failed().
+  /// The parts of a message: filler, frame, header, payload, padding.
+  using Parts = std::array<ByteSpan, 5>;
+  /// Gives the bytes to the kernel and queues nothing.  Returns the bytes taken, or -1 after send_failed().
   std::int64_t send_now(iovec* vectors, std::size_t count) noexcept;
+  std::int64_t send_now(const Parts& parts, std::size_t whole) noexcept;
   void flush() noexcept;
   /// Copies a message, or what the kernel has not taken of it, into the queue.
-  void enqueue(std::span<const ByteSpan> parts, std::size_t taken) noexcept;
+  void enqueue(const Parts& parts, std::size_t taken) noexcept;
   void receive() noexcept;
   /// Runs handlers for complete frames.  False: the budget is used up or the endpoint has ended, so stop receiving.
   bool deliver() noexcept;
@@ -97,8 +100,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   OutputQueue queue_;
   Mapping input_;  // memory of reader_; empty until connected
   FrameReader reader_;
-  std::vector<std::byte> detached_;  // leaving: copies of fragments and of the user's data
-  bool holding_ = false;             // the module will call release(); the queue has only messages of the batch
+  Mapping detached_;      // leaving: copies of fragments and of the user's data
+  bool holding_ = false;  // the module will call release(); the queue has only messages of the batch
   bool leaving_ = false;
   bool ended_ = false;           // end() was called
   unsigned silent_periods_ = 0;  // periods in a row in which is_silent() was true

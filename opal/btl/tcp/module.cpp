@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "opal/btl/shared/host.hpp"
 #include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
@@ -49,19 +50,20 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   // One address: listen only there.  Several, selected by filters: listen everywhere, and the acceptor refuses
   // connections to other addresses.
   const bool one = chosen.size() == 1 && (filtered || chosen[0].address.is_loopback());
-  OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config, one ? &chosen[0].address : nullptr));
+  OPAL_TRY_ASSIGN(Fd listening, listen_on(config, one ? &chosen[0].address : nullptr));
   const Nonce token = fresh_nonce();
   std::unique_ptr<Module> module{
       new Module{parameters, config, std::move(reactor), token, filtered && !one ? chosen : std::vector<Interface>{}}};
-  module->host_number_ = this_host();
+  module->host_number_ = host_number("/proc/self/ns/net");
+  const auto port = local_address(listening.get()).port;
   Address address{parameters.id, token, module->host_number_, {}};
   for (const Interface& interface : chosen) {
     if (address.sockets.size() == kMaxSockets) break;
     address.sockets.push_back(interface.address);
-    address.sockets.back().set_port(listening.port);
+    address.sockets.back().port = port;
   }
   module->address_ = encode(address);
-  OPAL_TRY(module->acceptor_.watch(std::move(listening.fd)));
+  OPAL_TRY(module->acceptor_.watch(std::move(listening)));
   return module;
 }
 
@@ -81,13 +83,13 @@ Module::~Module() {
 
 void Module::linger() noexcept {
   const Deadline deadline = Deadline::after(kCloseTimeout);
-  const auto done = [](const auto& endpoint) { return endpoint->left() || endpoint->delivered(); };
-  while (!std::all_of(leaving().begin(), leaving().end(), done) && !deadline.expired()) {
+  const auto waits = [](const auto& endpoint) { return endpoint->awaits_acknowledgement(); };
+  while (std::any_of(leaving().begin(), leaving().end(), waits) && !deadline.expired()) {
     reactor_.collect();
     reactor_.run();
     // An acknowledgement causes no event, so wait at most 1 ms.
     pollfd fd{reactor_.wait_fd(), POLLIN, 0};
-    if (!std::all_of(leaving().begin(), leaving().end(), done)) (void)::poll(&fd, 1, 1);
+    if (std::any_of(leaving().begin(), leaving().end(), waits)) (void)::poll(&fd, 1, 1);
   }
   stop_leaving();
 }
@@ -129,9 +131,9 @@ Result<void> Module::listen_only_at(const sockaddr& address) {
       (only.is_v4() && std::all_of(host_part.begin(), host_part.end(), [](auto byte) { return byte == 0; }));
   if (every || !config_.if_include.empty() || !config_.if_exclude.empty()) return {};
   OPAL_TRY_ASSIGN(Address own, decode(address_));
-  OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config_, &only));
-  OPAL_TRY(acceptor_.watch(std::move(listening.fd)));  // closes the former socket; after an error that one stays
-  only.set_port(listening.port);
+  OPAL_TRY_ASSIGN(Fd listening, listen_on(config_, &only));
+  only.port = local_address(listening.get()).port;
+  OPAL_TRY(acceptor_.watch(std::move(listening)));  // closes the former socket; after an error that one stays
   own.sockets = {only};
   address_ = encode(own);
   return {};
@@ -179,7 +181,7 @@ void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_sen
 void Module::on_overdue(const PeerId& from) noexcept {
   Endpoint* known = find(from);
   if (known == nullptr) {
-    if (vacant(from)) unpark(from);
+    if (vacant(from)) acceptor_.unpark(from);
     return;
   }
   // A Dialer ends by itself.  An established connection was given up by the peer, and this side has not noticed it.

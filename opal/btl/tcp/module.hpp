@@ -47,7 +47,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   bool leave(Endpoint& endpoint, const Error& why) noexcept override;
   [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left(); }
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
-  void on_vacant(const PeerId& peer) noexcept override { unpark(peer); }
+  void on_vacant(const PeerId& peer) noexcept override { acceptor_.unpark(peer); }
   void close_in_child() noexcept override { reactor_.close_in_child(); }
   Module(const ModuleParameters& parameters, const Config& config, Reactor reactor, const Nonce& token,
          std::vector<Interface> allowed);
@@ -56,27 +56,21 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept override;
   void on_overdue(const PeerId& from) noexcept override;
 
-  // For tcp::Endpoint.
+  // For tcp::Endpoint, which also uses acceptor_, turns_ and events_.
   [[nodiscard]] const Config& config() const noexcept { return config_; }
-  /// False when this progress() has run `budget` handlers.
-  [[nodiscard]] bool may_deliver() const noexcept { return turns_ != 0; }
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   /// True when short messages may be held back: in a batch, and while progress() receives.
   [[nodiscard]] bool holds_back() const noexcept { return batches_ != 0; }
   /// Makes the end of the batch call release() of `endpoint`.  drop_held() undoes it.
   void hold(Endpoint& endpoint) { held_.push_back(&endpoint); }
   void drop_held(Endpoint& endpoint) noexcept { std::erase(held_, &endpoint); }
-  /// Counts an event in the result of progress().
-  void count_event() noexcept { ++events_; }
   void ended(Endpoint& endpoint) noexcept;
-  [[nodiscard]] bool has_parked(const PeerId& peer) const noexcept { return acceptor_.has_parked(peer); }
-  void unpark(const PeerId& peer) noexcept { acceptor_.unpark(peer); }
 
   void release_held() noexcept;
   /// True when this round should poll the kernel.  A poll costs as much as several messages through shared memory, so
   /// after 32 rounds without an event rounds are skipped, up to 16 in a row (256 without endpoints).
   bool worth_asking() noexcept;
-  /// Waits until all leaving endpoints have left or delivered, for at most kCloseTimeout.
+  /// Waits until the other hosts have acknowledged all data, for at most kCloseTimeout.
   void linger() noexcept;
   /// Receives from the connection of the latest message.  True: this round need not collect events of the others.
   bool poll_hot() noexcept;
@@ -93,7 +87,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   std::vector<Endpoint*> held_;    // endpoints that hold back messages
   Endpoint* hot_ = nullptr;        // endpoint of the latest message; null: none
   unsigned polls_ = 0;             // of hot_
-  std::uint64_t host_number_ = 0;  // this_host()
+  std::uint64_t host_number_ = 0;  // of this process's network namespace
 };
 
 }  // namespace opal::btl::tcp

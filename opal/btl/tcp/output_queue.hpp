@@ -12,11 +12,12 @@
 #include <cstddef>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "opal/btl/post.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+#include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::tcp {
 
@@ -83,11 +84,13 @@ class OPAL_EXPORT OutputQueue {
   /// Copies all referenced bytes into `storage`, refers to the copies from then on, and calls `finished` for each
   /// reference.  `storage` must stay unchanged until the queue is empty, so a second call needs another `storage`.  For
   /// each copy, consume() and clear() later call `finished` with an empty Referenced.
+  /// Errors: no_memory, os; nothing has changed then.
   template <class Finished>
-  void detach(std::vector<std::byte>& storage, Finished&& finished) {
+  Result<void> detach(Mapping& storage, Finished&& finished) noexcept {
     std::size_t total = 0;
     for (std::size_t i = 0; i < pieces_used_; ++i) total += piece(i).memory != nullptr ? piece(i).size : 0;
-    storage.resize(total);
+    if (total == 0) return {};
+    OPAL_TRY_ASSIGN(storage, Mapping::anonymous(total, false));
     std::byte* place = storage.data();
     for (std::size_t i = 0; i < pieces_used_; ++i) {
       Piece& piece = this->piece(i);
@@ -97,6 +100,7 @@ class OPAL_EXPORT OutputQueue {
       place += piece.size;
       finished(std::exchange(piece.what, Referenced{}));
     }
+    return {};
   }
 
  private:

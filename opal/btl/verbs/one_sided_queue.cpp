@@ -242,7 +242,7 @@ OneSidedQueue::Room OneSidedQueue::post_piece(RdmaOperation& operation) noexcept
     const std::uint64_t left = operation.total - operation.moved;
     const rcache::Cache* const cache = verbs_.registrations();
     const std::uint64_t most = cache != nullptr ? cache->config().max_chunk.bytes : kUncachedChunk;
-    size = rcache::first_chunk(reinterpret_cast<std::uintptr_t>(local), left, most);
+    size = first_chunk(reinterpret_cast<std::uintptr_t>(local), left, most);
     inlined = !writing && size <= connection_->shape().inlined;
     if (!inlined) {
       if (const Room room = find_memory(piece, operation, local, size); room != Room::posted) return room;

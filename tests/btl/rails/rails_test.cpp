@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several devices as one module: what happens when rails break, over one simulated fabric for each.
+#include <sys/eventfd.h>
+
 #include <array>
 #include <cstring>
 #include <deque>
@@ -423,6 +425,45 @@ TEST_F(RailsTest, WhateverBreaksAsLongAsOneRailStandsEverythingArrivesOnce) {
     a_.reset();
     b_.reset();
   }
+}
+
+/// A rail without peers that counts the open batches.
+class BatchingRail final : public btl::MessageTransport {
+ public:
+  BatchingRail(const btl::ModuleParameters& parameters, int& batches)
+      : MessageTransport(parameters, {.transport = "batching", .max_send = 1024}), batches_(batches) {}
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
+  Result<btl::Endpoint*> connect(const PeerId&, ByteSpan) override { return Error{Errc::unreachable, 0, "a double"}; }
+  void disconnect(btl::Endpoint&) noexcept override {}
+  Post send_inline(btl::Endpoint&, Tag, ByteSpan, ByteSpan) noexcept override { return Post::again; }
+  void begin_batch() noexcept override { ++batches_; }
+  void end_batch() noexcept override { --batches_; }
+  std::size_t progress(std::size_t) noexcept override { return 0; }
+  [[nodiscard]] int wait_fd() const noexcept override { return event_.get(); }
+  bool arm() noexcept override { return true; }
+
+ private:
+  int& batches_;
+  Fd event_{::eventfd(0, EFD_CLOEXEC)};
+};
+
+TEST(RailsBatch, IsABatchOfEachRail) {
+  std::array<int, 2> batches{};
+  Side side{[&](const btl::ModuleParameters& parameters) -> Result<std::unique_ptr<btl::Module>> {
+    const auto opener = [&](const btl::ModuleParameters& below, std::size_t rail) {
+      return Result<std::unique_ptr<btl::Module>>{std::make_unique<BatchingRail>(below, batches.at(rail))};
+    };
+    OPAL_TRY_ASSIGN(auto module, btl::rails::Module::open(parameters, batches.size(), opener));
+    return std::unique_ptr<btl::Module>{std::move(module)};
+  }};
+  side.module().begin_batch();
+  EXPECT_EQ(batches, (std::array<int, 2>{1, 1}));
+  side.module().begin_batch();
+  EXPECT_EQ(batches, (std::array<int, 2>{2, 2}));
+  side.module().end_batch();
+  side.module().end_batch();
+  EXPECT_EQ(batches, (std::array<int, 2>{0, 0}));
 }
 
 }  // namespace

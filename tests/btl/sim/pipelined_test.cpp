@@ -379,5 +379,23 @@ TEST_F(BehindADevice, NonsenseFromAPeerIsRefused) {
   expect_all_given_back();
 }
 
+TEST(FirstChunk, PiecesEndAtMultiplesOfTheChunk) {
+  constexpr std::size_t kChunk = 2 << 20;
+  std::uintptr_t address = 0x7f0000100123;
+  std::size_t left = (9 << 20) + 77;
+  std::vector<std::size_t> pieces;
+  while (left > 0) {
+    pieces.push_back(btl::first_chunk(address, left, kChunk));
+    address += pieces.back();
+    left -= pieces.back();
+    if (left > 0) {
+      EXPECT_EQ(address % kChunk, 0u);
+    }
+  }
+  ASSERT_EQ(pieces.size(), 6u) << "a head up to the first multiple, four whole ones, a tail";
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(pieces[i], kChunk);
+  EXPECT_EQ(btl::first_chunk(123, 456, 0), 456u);
+}
+
 }  // namespace
 }  // namespace opal::test

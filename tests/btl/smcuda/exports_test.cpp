@@ -62,7 +62,7 @@ TEST(SmcudaExports, NoReportIsLostHoweverThreadsMeet) {
     for (std::uint64_t i = 0; i < kCount; ++i) exports.add(allocation(kBase + i * kStep, 0x1000, i + 1));
     std::atomic<bool> reported{false};
     std::thread other{[&] {
-      // From both ends towards the middle, so that either word of the hull changes alone.
+      // From the middle towards both ends, more than the backlog holds.
       for (std::uint64_t i = 0; i < kCount / 2; ++i) {
         exports.released(range(kBase + (kCount / 2 + i) * kStep, 0x1000));
         exports.released(range(kBase + (kCount / 2 - 1 - i) * kStep, 0x1000));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <vector>
 
@@ -112,13 +113,29 @@ TEST(OutputQueue, DetachedItNeedsNobodysMemory) {
   queue.append(copied);
   queue.append_reference(also_mine, {nullptr, &also_mine});
   queue.consume(10, [](const OutputQueue::Referenced&) { FAIL() << "not finished"; });
-  Bytes storage;
+  Mapping storage;
   std::vector<void*> ended;
-  queue.detach(storage, [&](const OutputQueue::Referenced& what) { ended.push_back(what.slot); });
+  ASSERT_TRUE(queue.detach(storage, [&](const OutputQueue::Referenced& what) { ended.push_back(what.slot); }));
   EXPECT_EQ(ended, (std::vector<void*>{&mine, &also_mine}));
   std::fill(mine.begin(), mine.end(), std::byte{0});
   std::fill(also_mine.begin(), also_mine.end(), std::byte{0});
   EXPECT_EQ(look(queue, 10, 10'000), Bytes(expected.begin() + 10, expected.end()));
+}
+
+TEST(OutputQueue, WithoutMemoryForTheCopiesItKeepsItsReferences) {
+  Bytes ring(1024);
+  OutputQueue queue{ring};
+  std::byte mine{};
+  const auto huge = static_cast<std::size_t>(PTRDIFF_MAX);  // no kernel maps that much
+  queue.append_reference({&mine, huge}, {nullptr, &mine});
+  Mapping storage;
+  const auto none = [](const OutputQueue::Referenced&) { FAIL() << "not finished"; };
+  const auto detached = queue.detach(storage, none);
+  ASSERT_FALSE(detached);
+  EXPECT_EQ(detached.error().code, Errc::no_memory);
+  std::size_t ended = 0;
+  queue.clear([&](const OutputQueue::Referenced& what) { ended += what.slot == &mine ? 1 : 0; });
+  EXPECT_EQ(ended, 1U);
 }
 
 }  // namespace

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/shared/rdm/address.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstring>
-
-#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::rdm {
 
@@ -52,23 +47,6 @@ Result<void> check_network(const wire::AddressHead& peer, const wire::AddressHea
     return Error{Errc::unreachable, 0, "the peer's network has another address format", peer.format};
   }
   return {};
-}
-
-std::uint64_t this_host() noexcept {
-  const Fd boot_id{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
-  char text[36] = {};
-  struct stat processes {};
-  if (!boot_id || ::read(boot_id.get(), text, sizeof text) != sizeof text ||
-      ::stat("/proc/self/ns/pid", &processes) != 0) {
-    return PeerId::random().low | 1;
-  }
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto mix = [&](ByteSpan bytes) {
-    for (const std::byte byte : bytes) hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x100000001b3;
-  };
-  mix(std::as_bytes(std::span{text}));
-  mix(bytes_of(processes.st_ino));
-  return hash | 1;
 }
 
 }  // namespace opal::btl::rdm

@@ -29,7 +29,4 @@ OPAL_EXPORT std::array<char, 24> network_name(std::string_view name) noexcept;
 /// Errors: unreachable (another network or format).
 OPAL_EXPORT Result<void> check_network(const wire::AddressHead& peer, const wire::AddressHead& own);
 
-/// A number that processes of one boot of one host, in one namespace of process identifiers, share.  Not 0.
-std::uint64_t this_host() noexcept;
-
 }  // namespace opal::btl::rdm

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "opal/btl/shared/host.hpp"
 #include "opal/core/clock.hpp"
 
 namespace opal::btl::rdm {
@@ -33,7 +34,7 @@ Address Transport::make_address(const ModuleParameters& parameters, std::uint32_
   address.head.magic = magic;
   address.head.id = parameters.id;
   address.head.token = fresh_nonce();
-  address.head.host = this_host();
+  address.head.host = host_number("/proc/self/ns/pid");
   address.head.process = static_cast<std::uint32_t>(::getpid());
   address.head.format = format;
   address.head.network = network_name(network);

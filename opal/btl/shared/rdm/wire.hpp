@@ -29,7 +29,7 @@ struct AddressHead {
   std::uint16_t name_size;  ///< 1 to kMostName
   PeerId id;
   Nonce token;                   ///< random; input of connection_key()
-  std::uint64_t host;            ///< this_host(): equal for processes that see each other's process identifiers
+  std::uint64_t host;            ///< host_number(): equal for processes that see each other's process identifiers
   std::uint32_t process;         ///< process identifier
   std::uint32_t format;          ///< of the name; a number of the network
   std::array<char, 24> network;  ///< its name, filled with zeros

@@ -68,12 +68,6 @@ Result<void> seal(const Fd& memory) {
 
 }  // namespace
 
-Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
-                                     Rights wanted) const noexcept {
-  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
-  return check(decoded, address, size, wanted);
-}
-
 Result<void> RegistrationView::check(const SoftwareHandle& decoded, std::uint64_t address, std::uint64_t size,
                                      Rights wanted) const noexcept {
   if (decoded.slot >= slots_.size()) {
@@ -292,11 +286,11 @@ Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t
 
 Result<void> RegistrationTable::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                                       Rights wanted) const noexcept {
-  const Result<void> answer = view().check(handle, address, size, wanted);
+  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
+  const Result<void> answer = view().check(decoded, address, size, wanted);
   if (answer || mappings_ == nullptr) return answer;
-  const auto decoded = SoftwareHandle::decode(handle);
-  if (!decoded || !decoded->of_address_space() || !memory::address_space::refresh_after_miss()) return answer;
-  return view().check(handle, address, size, wanted);
+  if (!decoded.of_address_space() || !memory::address_space::refresh_after_miss()) return answer;
+  return view().check(decoded, address, size, wanted);
 }
 
 void RegistrationTable::invalidate(const MemoryHandle& handle) noexcept {

@@ -73,12 +73,9 @@ class OPAL_EXPORT RegistrationView {
   /// The view of a peer's table, whose memfd is mapped at `memory`.  Errors: protocol (not the size of a table).
   static Result<RegistrationView> over(ByteSpan memory) noexcept;
 
-  /// Checks that [address, +size) lies inside the live registration `handle` with `wanted` rights.
-  /// Errors: protocol (not a software handle), invalid_argument (stale, out of bounds, not mapped), permission,
-  /// busy (the mappings of the address space change all the time).
-  [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
-                                   Rights wanted) const noexcept;
-  /// The same for a decoded handle.
+  /// Checks that [address, +size) lies inside the live registration `decoded` with `wanted` rights.
+  /// Errors: protocol (no such slot), invalid_argument (stale, out of bounds, not mapped), permission, busy (the
+  /// mappings of the address space change all the time).
   [[nodiscard]] Result<void> check(const SoftwareHandle& decoded, std::uint64_t address, std::uint64_t size,
                                    Rights wanted) const noexcept;
 
@@ -149,8 +146,9 @@ class OPAL_EXPORT RegistrationTable {
   void follow(Follower& follower) { followers_.push_back(&follower); }
   void unfollow(Follower& follower) noexcept { std::erase(followers_, &follower); }
 
-  /// As RegistrationView::check(), for the owner of the table.  If memory of the address-space registration is not in
-  /// the list of mappings, since it was mapped without libc, the kernel's list is read again, at a limited rate.
+  /// As RegistrationView::check(), for the owner of the table, and protocol (not a software handle).  If memory of the
+  /// address-space registration is not in the list of mappings, since it was mapped without libc, the kernel's list is
+  /// read again, at a limited rate.
   [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                                    Rights wanted) const noexcept;
 

@@ -26,13 +26,6 @@ constexpr int kMostMessages = 16;         // read from one peer before other pee
 constexpr std::size_t kMostSilent = 256;  // maximum of accepted connections without a hello, each a descriptor
 constexpr int kPauseMs = 100;             // milliseconds without accepting when descriptors have run out
 
-bool add_to(int epoll, int fd, std::uint64_t id) noexcept {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = id;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 /// Waits for events, at most kPauseMs if `pause`.  The thread can be cancelled only here.
 int wait_cancelable(int epoll, std::span<epoll_event> events, bool pause) {
   int state = 0;
@@ -75,11 +68,11 @@ Result<std::unique_ptr<ConnectionManager>> ConnectionManager::start(const LocalS
   OPAL_TRY_ASSIGN(Fd listener, listen_at(door));
   Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
   if (!epoll) return Error{Errc::os, errno, "epoll_create1(sm connection manager)"};
-  if (!add_to(epoll.get(), listener.get(), kListenerId)) {
-    return Error{Errc::os, errno, "epoll_ctl(sm connection manager)"};
-  }
   std::unique_ptr<ConnectionManager> connection_manager{
       new ConnectionManager{local, std::move(listener), std::move(epoll), doorbell}};
+  if (!connection_manager->watch(connection_manager->listener_, kListenerId)) {
+    return Error{Errc::os, errno, "epoll_ctl(sm connection manager)"};
+  }
   connection_manager->follow_forks();  // first: a child that is forked after the thread has started must know of it
   OPAL_TRY_ASSIGN(connection_manager->thread_, start_quiet_thread([self = connection_manager.get()] { self->run(); }));
   return connection_manager;
@@ -96,6 +89,13 @@ ConnectionManager::~ConnectionManager() {
       (void)send_hello(connection.socket.get(), local_.plain(HelloKind::goodbye, connection.peer));
     }
   }
+}
+
+bool ConnectionManager::watch(const Fd& fd, std::uint64_t id) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0;
 }
 
 void ConnectionManager::run() {
@@ -134,7 +134,7 @@ void ConnectionManager::accept_connections() noexcept {
     const std::lock_guard lock{mutex_};
     if (silent_ >= kMostSilent) drop_oldest_silent_locked();
     const std::uint64_t id = next_id_++;
-    if (!add_to(epoll_.get(), socket.get(), id)) continue;
+    if (!watch(socket, id)) continue;
     ++silent_;
     connections_[id].socket = std::move(socket);
   }
@@ -145,7 +145,7 @@ void ConnectionManager::stop_listening() noexcept {
   deaf_ = ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr) == 0;
 }
 
-void ConnectionManager::listen_again() noexcept { deaf_ = !add_to(epoll_.get(), listener_.get(), kListenerId); }
+void ConnectionManager::listen_again() noexcept { deaf_ = !watch(listener_, kListenerId); }
 
 void ConnectionManager::drop_oldest_silent_locked() noexcept {
   const auto oldest = std::min_element(connections_.begin(), connections_.end(), [](const auto& a, const auto& b) {
@@ -261,33 +261,17 @@ bool ConnectionManager::still_stands_locked(std::uint64_t id) noexcept {
     Connection& connection = found->second;
     auto received = receive_hello(connection.socket.get(), Deadline::after(std::chrono::nanoseconds{0}));
     if (!received && received.error().code == Errc::timed_out) return true;
-    if (received && received->hello.kind == HelloKind::ask_pool) {
+    const HelloKind kind = received ? received->hello.kind : HelloKind{};
+    if (kind == HelloKind::ask_pool) {
       give_pool_locked(connection, received->hello.pool);
-    } else if (received && received->hello.kind == HelloKind::pool && connection.asked != 0) {
+    } else if (kind == HelloKind::ask_cookie) {
+      give_cookie_locked(connection, received->hello.region);
+    } else if ((kind == HelloKind::pool || kind == HelloKind::cookie || kind == HelloKind::file) &&
+               connection.asked != 0) {
       --connection.asked;
-      report_locked({ConnectionEvent::Kind::pool, id, connection.index, nullptr,
-                     PeerPool::attach(received->hello.pool, received->hello.pool_base, received->pool.get())});
-    } else if (received && received->hello.kind == HelloKind::ask_cookie) {
-      Hello answer = local_.plain(HelloKind::cookie, connection.peer);
-      const KnemCookie made = local_.cookie_of(received->hello.region);
-      answer.region = made.region;
-      answer.knem_cookie = made.cookie;
-      (void)send_hello(connection.socket.get(), answer);
-    } else if (received && received->hello.kind == HelloKind::cookie && connection.asked != 0) {
-      --connection.asked;
-      report_locked({ConnectionEvent::Kind::cookie,
-                     id,
-                     connection.index,
-                     nullptr,
-                     {},
-                     {received->hello.region, received->hello.knem_cookie}});
-    } else if (received && received->hello.kind == HelloKind::file && connection.asked != 0) {
-      --connection.asked;
-      ConnectionEvent event{ConnectionEvent::Kind::file, id, connection.index, nullptr};
-      event.file = {received->hello.region, received->hello.note, std::move(received->pool)};
-      report_locked(std::move(event));
+      report_locked({ConnectionEvent::Kind::answer, id, connection.index, nullptr, std::move(*received)});
     } else {
-      const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
+      const bool goodbye = kind == HelloKind::goodbye;
       if (received && !goodbye)
         log::info("btl.sm", "peer {} sent an unexpected message on its socket; its connection is ended",
                   to_string(connection.peer));
@@ -305,6 +289,14 @@ void ConnectionManager::give_pool_locked(const Connection& connection, std::uint
   const int fd = access ? access->fd.get() : -1;
   // If the socket is full, the peer does without the pool.
   (void)send_hello(connection.socket.get(), answer, {&fd, access ? 1U : 0U});
+}
+
+void ConnectionManager::give_cookie_locked(const Connection& connection, const SoftwareHandle& region) noexcept {
+  Hello answer = local_.plain(HelloKind::cookie, connection.peer);
+  const KnemCookie made = local_.cookie_of(region);
+  answer.region = made.region;
+  answer.knem_cookie = made.cookie;
+  (void)send_hello(connection.socket.get(), answer);
 }
 
 void ConnectionManager::peer_ended_locked(std::uint64_t id, bool goodbye) noexcept {

@@ -22,8 +22,6 @@
 
 #include "opal/btl/sm/connections/handshake.hpp"
 #include "opal/btl/sm/connections/link.hpp"
-#include "opal/btl/sm/single_copy/knem.hpp"
-#include "opal/btl/sm/single_copy/shared_mechanism.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
@@ -37,18 +35,14 @@ struct ConnectionEvent {
     accepted,      ///< a peer has connected; `link` is the connection
     disconnected,  ///< the peer of link `id` has disconnected
     died,          ///< the process of the peer of link `id` has ended
-    pool,          ///< answer to ask_pool(): `pool`, whose map is empty if the peer has refused
-    cookie,        ///< answer to ask_cookie(): `cookie`, 0 if the peer has refused
-    file,          ///< answer to an expect_file(): `file`, empty if the peer has refused
+    answer,        ///< `answer` is the answer to ask_pool(), ask_cookie() or expect_file(): its kind tells which
     closed,        ///< both sides have ended link `id`: the peer writes no new FIFO item with `index`
   };
   Kind kind;
   std::uint64_t id;            ///< Link::id; 0 with `closed`: connect() has failed
   std::uint32_t index;         ///< MessageLink::index
   std::unique_ptr<Link> link;  ///< only with `accepted`
-  PeerPool pool{};
-  KnemCookie cookie{};
-  ReceivedFile file{};
+  ReceivedHello answer{};      ///< only with `answer`
 };
 
 class OPAL_EXPORT ConnectionManager final : private ForkListener {
@@ -69,8 +63,8 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
 
   /// Ends a link: sends goodbye.  The event `closed` follows when the peer has ended the link too.
   void close(std::uint64_t id) noexcept;
-  // Requests to the peer of a link.  The event `pool`, `cookie` or `file` follows; none if the peer ends, or if a
-  // socket is full and the request or its answer is lost.
+  // Requests to the peer of a link.  The event `answer` follows; none if the peer ends, or if a socket is full and the
+  // request or its answer is lost.
 
   /// Requests the descriptor of the peer's shared pool `number`.
   void ask_pool(std::uint64_t id, std::uint32_t number) noexcept;
@@ -115,6 +109,8 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   void after_fork_in_parent() noexcept override;
   void after_fork_in_child() noexcept override;
 
+  /// Makes the thread see when `fd` is readable; `id`: of the connection.  False: failed, with errno.
+  bool watch(const Fd& fd, std::uint64_t id) noexcept;
   void run();  // not noexcept: the destructor cancels the thread, which unwinds the stack
   void accept_connections() noexcept;
   void stop_listening() noexcept;
@@ -132,6 +128,7 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   bool still_stands_locked(std::uint64_t id) noexcept;
   void ask(std::uint64_t id, Hello& question) noexcept;
   void give_pool_locked(const Connection& connection, std::uint32_t number) noexcept;
+  void give_cookie_locked(const Connection& connection, const SoftwareHandle& region) noexcept;
   void peer_ended_locked(std::uint64_t id, bool goodbye) noexcept;
   void forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept;
   void finish_locked(std::uint64_t id) noexcept;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of the connection manager that the module's thread calls, and the fork handlers.
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -83,11 +81,8 @@ Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address,
   Connection& connection = connections_[id];
   connection.socket = std::move(socket);
   establish_locked(connection, *link, id);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = id;
   // Without epoll the peer's death would not be noticed, so there is no connection then.
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event) != 0) {
+  if (!watch(connection.socket, id)) {
     const int error = errno;
     forget_link_locked(address.peer, id);
     connections_.erase(id);

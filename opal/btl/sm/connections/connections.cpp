@@ -88,23 +88,25 @@ std::size_t Connections::take_events() noexcept {
       case ConnectionEvent::Kind::died:
         begin_drain(*endpoint, {Errc::peer_gone, 0, "sm: the peer's process has ended"});
         break;
-      case ConnectionEvent::Kind::pool:
-        if (endpoint->memory().shared != nullptr) endpoint->memory().shared->take(std::move(event.pool));
-        break;
-      case ConnectionEvent::Kind::cookie:
-        // The mechanism may have been removed since it asked.
-        if (CopyMechanism* const knem = endpoint->memory().copy.find(MechanismKind::knem); knem != nullptr) {
-          static_cast<KnemMechanism*>(knem)->take(event.cookie);
-        }
-        break;
-      case ConnectionEvent::Kind::file:
-        if (!endpoint->dead()) user_.on_file(*endpoint, std::move(event.file));
-        break;
+      case ConnectionEvent::Kind::answer: take_answer(*endpoint, event.answer); break;
       case ConnectionEvent::Kind::accepted:
       case ConnectionEvent::Kind::closed: break;  // handled above
     }
   }
   return events.size();
+}
+
+void Connections::take_answer(Endpoint& endpoint, ReceivedHello& answer) noexcept {
+  const Hello& hello = answer.hello;
+  RemoteMemory& memory = endpoint.memory();
+  if (hello.kind == HelloKind::pool && memory.shared != nullptr) {
+    memory.shared->take(PeerPool::attach(hello.pool, hello.pool_base, answer.file.get()));
+  } else if (hello.kind == HelloKind::file && !endpoint.dead()) {
+    user_.on_file(endpoint, answer);
+  } else if (CopyMechanism* const knem = memory.copy.find(MechanismKind::knem);  // it may be removed meanwhile
+             hello.kind == HelloKind::cookie && knem != nullptr) {
+    static_cast<KnemMechanism*>(knem)->take({hello.region, hello.knem_cookie});
+  }
 }
 
 void Connections::accept(std::unique_ptr<Link> link) noexcept {

@@ -30,8 +30,8 @@ class ConnectionUser {
   virtual void drain(Endpoint& endpoint) noexcept = 0;
   /// Completes every operation with the endpoint with the error `why`.
   virtual void end_operations(Endpoint& endpoint, const Error& why) noexcept = 0;
-  /// The peer has replied to ConnectionManager::expect_file() with a file descriptor or a refusal.
-  virtual void on_file(btl::Endpoint& from, ReceivedFile file) noexcept = 0;
+  /// The peer has replied to ConnectionManager::expect_file() with a message `file`.
+  virtual void on_file(btl::Endpoint& from, ReceivedHello& answer) noexcept = 0;
 
  protected:
   ~ConnectionUser() = default;
@@ -87,6 +87,7 @@ class Connections final : public MessagePeers {
 
   Endpoint& add(std::unique_ptr<Link> link);
   [[nodiscard]] Endpoint* find(const ConnectionEvent& event) const noexcept;
+  void take_answer(Endpoint& endpoint, ReceivedHello& answer) noexcept;
   void accept(std::unique_ptr<Link> link) noexcept;
   void begin_drain(Endpoint& endpoint, const Error& why) noexcept;
   void end_drained(Endpoint& endpoint) noexcept;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/sm/connections/handshake.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -12,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+
+#include "opal/btl/shared/host.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -34,18 +34,9 @@ SocketName name_of(const PeerId& door) {
   return name;
 }
 
-Result<std::uint64_t> inode_of(const char* path) {
-  struct stat status {};
-  if (::stat(path, &status) != 0) return Error{Errc::os, errno, "stat(/proc/self/ns)"};
-  return std::uint64_t{status.st_ino};
-}
-
-Result<std::array<std::byte, 16>> boot_id() {
-  const Fd file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
-  std::array<char, 36> text{};
-  if (!file || ::read(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    return Error{Errc::os, errno, "read(/proc/sys/kernel/random/boot_id)"};
-  }
+/// boot_id() as 16 bytes.
+Result<std::array<std::byte, 16>> boot_bytes() {
+  OPAL_TRY_ASSIGN(const auto text, boot_id());
   std::array<std::byte, 16> id{};
   std::size_t digits = 0;
   for (const char c : text) {
@@ -88,9 +79,9 @@ Result<Address> Address::here(const PeerId& peer, const PeerId& door) {
   Address address{};
   address.magic = kAddressMagic;
   address.version = kHelloVersion;
-  OPAL_TRY_ASSIGN(address.boot, boot_id());
-  OPAL_TRY_ASSIGN(address.network_namespace, inode_of("/proc/self/ns/net"));
-  OPAL_TRY_ASSIGN(address.user_namespace, inode_of("/proc/self/ns/user"));
+  OPAL_TRY_ASSIGN(address.boot, boot_bytes());
+  OPAL_TRY_ASSIGN(address.network_namespace, namespace_inode("/proc/self/ns/net"));
+  OPAL_TRY_ASSIGN(address.user_namespace, namespace_inode("/proc/self/ns/user"));
   address.user_id = ::geteuid();
   address.peer = peer;
   address.door = door;
@@ -204,7 +195,7 @@ Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline) {
   if (fds.size() != expected_fds(hello)) {
     return Error{Errc::protocol, 0, "sm hello: number of descriptors", fds.size()};
   }
-  if (fds.size() == 1) received.pool = std::move(fds[0]);
+  if (fds.size() == 1) received.file = std::move(fds[0]);
   if (fds.size() == kHelloFds) {
     received.fds = {std::move(fds[0]), std::move(fds[1]), std::move(fds[2]), std::move(fds[3])};
   }

@@ -88,13 +88,6 @@ static_assert(sizeof(Hello) == 208 && std::has_unique_object_representations_v<H
 
 inline constexpr std::uint64_t kExtensionGpu = 1;  ///< the sender is a smcuda module
 
-/// The content of a message of kind `file`.
-struct ReceivedFile {
-  SoftwareHandle region{};
-  FileNote note{};
-  Fd file{};  ///< empty: refused
-};
-
 /// The descriptors that come with `hello` and `accept`, in this order.
 struct HelloFds {
   Fd inbox;
@@ -105,9 +98,9 @@ struct HelloFds {
 inline constexpr std::size_t kHelloFds = 4;
 
 struct ReceivedHello {
-  Hello hello;
-  HelloFds fds;  ///< only with hello and accept
-  Fd pool;       ///< only with pool and file, unless refused
+  Hello hello{};
+  HelloFds fds{};  ///< only with hello and accept
+  Fd file{};       ///< only with pool and file, unless refused
 };
 
 /// The process at the other end of a connected Unix socket, as the kernel reports it; 0: it is not visible in this PID

@@ -73,7 +73,7 @@ InitiatorState* HelpedInitiator::state_of(Endpoint& peer) noexcept {
 
 void HelpedInitiator::start_next(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
-  state.ring.begin(HelpedRing::units_of(state.running().there.size));
+  state.ring.begin(HelpedRing::units_of(state.running().remote.size));
   state.share = kMostShare;
   state.error = {};
   state.left_over = {};
@@ -85,7 +85,7 @@ void HelpedInitiator::start_next(Endpoint& peer) noexcept {
 void HelpedInitiator::send_request(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   const HelpedTransfer& running = state.running();
-  const RemoteRange& range = running.there;
+  const RemoteRange& range = running.remote;
   const HelpedRing& ring = state.ring.ring();
   wire::HelpRequest request{};
   request.address = range.address;
@@ -98,10 +98,10 @@ void HelpedInitiator::send_request(Endpoint& peer) noexcept {
   request.least_share = least_share(running);
   request.put = running.is_put() ? 1 : 0;
   if (running.mode == TransferMode::cooperative) {
-    request.initiator_address = reinterpret_cast<std::uintptr_t>(running.here());
-    request.initiator_pool = mpool::shared_pool_of(running.here(), range.size);
+    request.initiator_address = reinterpret_cast<std::uintptr_t>(running.local());
+    request.initiator_pool = mpool::shared_pool_of(running.local(), range.size);
   }
-  state.requested = sender_.send_inline(peer, wire::kHelpRequest, bytes_of(request), {}) == Post::done;
+  state.requested = peer.module().send_inline(peer, wire::kHelpRequest, bytes_of(request), {}) == Post::done;
 }
 
 /// Takes the pieces that the target has published, and copies those in chunks to the destination.  Returns their
@@ -124,7 +124,7 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
         peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a chunk of a put", piece.first});
         break;
       }
-      copy_host_memory(transfer.here() + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.there.size));
+      copy_host_memory(transfer.local() + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.remote.size));
     }
     state.ring.pop(piece);
   }
@@ -135,7 +135,7 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
 /// copies.
 bool HelpedInitiator::may_copy(Endpoint& peer) const noexcept {
   const HelpedTransfer& running = peer.helped.initiator->running();
-  return running.is_put() || peer.memory().copy.reaches(running.there);
+  return running.is_put() || peer.memory().copy.reaches(running.remote);
 }
 
 /// Whether a pipelined transfer leaves its units to the target for now.  When no piece has come in time, the target
@@ -154,12 +154,12 @@ std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   if (units.count == 0) return 0;
   state.share = std::min(2 * state.share, kMostAlone);
   const std::uint64_t offset = offset_of(units.first);
-  const RemoteRange there{transfer.there.address + offset, bytes_of_units(units, transfer.there.size),
-                          transfer.there.region, transfer.there.pool};
+  const RemoteRange part{transfer.remote.address + offset, bytes_of_units(units, transfer.remote.size),
+                         transfer.remote.region, transfer.remote.pool};
   // The transfer waited in a queue or for its target.  Meanwhile the registration may have ended, the pool may have
   // been unmapped for another one, or the peer may have ended and another process may have its PID.
-  const Result<Target> target = peer.memory().recheck(there, transfer.wanted());
-  const CopyOutcome outcome = target ? peer.memory().move(*target, transfer.here() + offset, transfer.is_put())
+  const Result<Target> target = peer.memory().recheck(part, transfer.wanted());
+  const CopyOutcome outcome = target ? peer.memory().move(*target, transfer.local() + offset, transfer.is_put())
                                      : CopyOutcome{0, target.error()};
   if (outcome.ok()) return 1;
   if (outcome.error.code == Errc::not_supported) {  // no mechanism is left
@@ -185,9 +185,9 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   if (state.left_over.count != 0 && state.error.code == Errc{} && !refused) {
     const std::uint64_t offset = offset_of(state.left_over.first);
     const Post post =
-        emulation_.transfer(RdmaOperation::Kind::put, peer, transfer.here() + offset, transfer.there.address + offset,
-                            *MemoryHandle::from_bytes(bytes_of(transfer.there.region)),
-                            bytes_of_units(state.left_over, transfer.there.size), state.by_messages);
+        emulation_.transfer(RdmaOperation::Kind::put, peer, transfer.local() + offset, transfer.remote.address + offset,
+                            *MemoryHandle::from_bytes(bytes_of(transfer.remote.region)),
+                            bytes_of_units(state.left_over, transfer.remote.size), state.by_messages);
     if (post == Post::again) return false;
     state.left_over = {};
     state.by_messages.in_flight = post == Post::queued;
@@ -197,7 +197,7 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   Error error = state.error.code != Errc{} ? state.error : state.by_messages.error;
   if (error.code == Errc{} && refused) {
     error = {Errc::invalid_argument, 0, "memory handle: stale, its registration or its memory is gone",
-             transfer.there.address};
+             transfer.remote.address};
   }
   state.pop();
   if (state.count != 0) start_next(peer);

@@ -11,20 +11,19 @@
 #include "opal/btl/sm/connections/endpoint.hpp"
 #include "opal/btl/sm/helped/state/transfer_mode.hpp"
 #include "opal/btl/sm/messages/fast_boxes.hpp"
-#include "opal/btl/sm/messages/sender.hpp"
+#include "opal/btl/sm/messages/message_peers.hpp"
 
 namespace opal::btl::sm {
 
 class HelpedInitiator {
  public:
   HelpedInitiator(const Config& config, const TransferModes& modes, bool cores_shared, const FastBoxes& progress,
-                  Sender& sender, MessagePeers& peers, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
+                  MessagePeers& peers, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
       : modes_(modes),
         least_helped_(modes.least_helped()),
         target_wait_ns_(static_cast<std::uint64_t>(config.pipeline_wait.count()) * 1000),
         cores_shared_(cores_shared),
         progress_(progress),
-        sender_(sender),
         peers_(peers),
         emulation_(emulation),
         operations_(operations) {}
@@ -64,7 +63,6 @@ class HelpedInitiator {
   const std::uint64_t target_wait_ns_;  // Config::pipeline_wait
   const bool cores_shared_;             // processes outnumber cores: the target may be waiting for this core
   const FastBoxes& progress_;           // counts the progress calls
-  Sender& sender_;
   MessagePeers& peers_;
   RdmaEmulation& emulation_;
   RdmaOperations& operations_;     // of the module

@@ -19,12 +19,7 @@ class Sender {
 
   // Contracts: as the functions of btl::Module with these names.
 
-  [[gnu::always_inline]] Post send_inline(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-    if (to.send_lock == nullptr && try_send_concurrent(to, tag, header, payload) == Post::done) [[likely]]
-      return Post::done;
-    return send_slow(to, tag, header, payload);
-  }
-  /// send_inline() after its attempt by the fast box; under a send lock it includes the attempt.
+  /// send_inline() after the module's attempt by try_send_concurrent(); under a send lock it includes the attempt.
   Post send_slow(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   /// btl::Module::send_beside(): uses only the fast box.  Returns `again` for everything else, also for errors, which
   /// send_inline() reports under the module's lock.

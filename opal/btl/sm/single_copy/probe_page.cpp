@@ -25,13 +25,7 @@ ProbePage::ProbePage(std::uint64_t seed) : seed_(seed), bytes_(std::make_unique_
 }
 
 bool ProbePage::matches(std::uint64_t seed, ByteSpan bytes) noexcept {
-  if (bytes.size() != kSize) return false;
-  std::uint64_t state = seed;
-  for (std::size_t i = 0; i < kSize; i += sizeof state) {
-    const std::uint64_t word = next(state);
-    if (std::memcmp(bytes.data() + i, &word, sizeof word) != 0) return false;
-  }
-  return true;
+  return bytes.size() == kSize && std::memcmp(bytes.data(), ProbePage{seed}.bytes_.get(), kSize) == 0;
 }
 
 }  // namespace opal::btl::sm

@@ -99,7 +99,7 @@ Result<std::unique_ptr<XpmemMechanism>> XpmemMechanism::open(std::shared_ptr<Xpm
 }
 
 XpmemMechanism::~XpmemMechanism() {
-  for (const Window& window : windows_) device_->detach(window.here);
+  for (const Window& window : windows_) device_->detach(window.mapped);
   device_->release(permit_);
 }
 
@@ -107,17 +107,16 @@ Result<std::byte*> XpmemMechanism::window(std::uint64_t base) noexcept {
   for (Window& window : windows_) {
     if (window.base != base) continue;
     window.used = ++uses_;
-    return window.here;
+    return window.mapped;
   }
   if (windows_.size() == kMost) {
-    const auto oldest = std::min_element(windows_.begin(), windows_.end(),
-                                         [](const Window& a, const Window& b) { return a.used < b.used; });
-    device_->detach(oldest->here);
+    const auto oldest = std::ranges::min_element(windows_, {}, &Window::used);
+    device_->detach(oldest->mapped);
     windows_.erase(oldest);
   }
-  OPAL_TRY_ASSIGN(std::byte* const here, device_->attach(permit_, base, kWindow));
-  windows_.push_back({base, here, ++uses_});
-  return here;
+  OPAL_TRY_ASSIGN(std::byte* const mapped, device_->attach(permit_, base, kWindow));
+  windows_.push_back({base, mapped, ++uses_});
+  return mapped;
 }
 
 CopyOutcome XpmemMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {

@@ -55,7 +55,7 @@ class OPAL_EXPORT XpmemMechanism final : public CopyMechanism {
  private:
   struct Window {
     std::uint64_t base;  // address in the peer
-    std::byte* here;     // where it is attached
+    std::byte* mapped;   // its address in this process
     std::uint64_t used;  // uses_ at the last use
   };
   XpmemMechanism(std::shared_ptr<XpmemDevice> device, std::int64_t permit) noexcept

@@ -17,17 +17,12 @@
 namespace opal::btl::tcp {
 namespace {
 
-constexpr std::uint64_t kPauseWithoutDescriptorsNs = 100'000'000;
+constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
 constexpr int kAcceptsPerTurn = 64;
-
-std::uint64_t after(std::chrono::milliseconds time) noexcept {
-  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
-}
 
 /// Sends all of `bytes` in one call.  False: an error, or the socket buffer is full.
 bool send_all(int fd, ByteSpan bytes) noexcept {
-  iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  return send_some(fd, &vector, 1) == static_cast<std::int64_t>(bytes.size());
+  return send_some(fd, bytes) == static_cast<std::int64_t>(bytes.size());
 }
 
 }  // namespace
@@ -43,7 +38,7 @@ class Incoming final : public Source {
   [[nodiscard]] bool parked() const noexcept { return parked_; }
   void park() noexcept {
     parked_ = true;
-    set_deadline(after(acceptor_.config_.handshake_timeout));
+    set_deadline_in(acceptor_.config_.handshake_timeout);
   }
 
   /// True when the peer has closed or reset the connection, or has sent data before its Welcome.
@@ -112,7 +107,7 @@ void Acceptor::on_ready() noexcept {
     } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
       log::once(log::Level::warn, "tcp accept", "btl.tcp", "cannot accept connections now: {}", std::strerror(error));
       readable = false;  // the connection stays in the kernel's queue: on_deadline() tries again
-      set_deadline(now_ns() + kPauseWithoutDescriptorsNs);
+      set_deadline_in(kPauseWithoutDescriptors);
     }
     // Any other error (ECONNABORTED, EPERM) concerns only that connection: the next one is tried.
   }
@@ -137,7 +132,7 @@ void Acceptor::take(Fd fd) noexcept {
   auto incoming = std::make_unique<Incoming>(reactor(), *this);
   if (!send_all(fd.get(), bytes_of(incoming->challenge()))) return;
   if (!incoming->watch(std::move(fd))) return;
-  incoming->set_deadline(after(config_.handshake_timeout));
+  incoming->set_deadline_in(config_.handshake_timeout);
   incoming->readable = true;
   incoming->schedule();
   incoming_.push_back(std::move(incoming));

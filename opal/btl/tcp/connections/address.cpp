@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/tcp/connections/address.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-
-#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::tcp {
 namespace {
@@ -53,23 +47,6 @@ Result<Address> decode(ByteSpan bytes) {
   Address address{header.id, header.token, header.host, std::vector<SocketAddress>(header.count)};
   std::memcpy(address.sockets.data(), bytes.data() + sizeof header, header.count * sizeof(SocketAddress));
   return address;
-}
-
-std::uint64_t this_host() noexcept {
-  const Fd boot_id{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
-  char text[36] = {};
-  struct stat network {};
-  if (!boot_id || ::read(boot_id.get(), text, sizeof text) != sizeof text ||
-      ::stat("/proc/self/ns/net", &network) != 0) {
-    return PeerId::random().low | 1;
-  }
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto mix = [&](ByteSpan bytes) {
-    for (const std::byte byte : bytes) hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x100000001b3;
-  };
-  mix(std::as_bytes(std::span{text}));
-  mix(bytes_of(network.st_ino));
-  return hash | 1;
 }
 
 }  // namespace opal::btl::tcp

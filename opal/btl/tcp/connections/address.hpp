@@ -2,7 +2,7 @@
 // opal/btl/tcp/connections/address.hpp — the address of a tcp module: its PeerId, its host, and where it listens.
 // Wire (little endian):  u32 magic | u16 version | u16 count | PeerId | token | u64 host | count x SocketAddress
 // `token` is random.  The key of a connection derives from it and the job's secret, so a PeerId alone is not enough.
-// `host` is this_host() of the peer; its loopback addresses are usable only with the same value.
+// `host` is host_number() of the peer's network namespace; its loopback addresses are usable only with the same value.
 // The bytes come from a peer: decode() checks them.
 #pragma once
 #include <cstdint>
@@ -29,9 +29,5 @@ inline constexpr std::size_t kMaxSockets = 32;
 OPAL_EXPORT std::vector<std::byte> encode(const Address& address);
 /// Errors: protocol (not an address, truncated, trailing bytes, too many or no sockets), version_mismatch.
 OPAL_EXPORT Result<Address> decode(ByteSpan bytes);
-
-/// A hash of the boot of this host and of the network namespace.  Processes with the same number can reach each other
-/// by loopback.  Never 0; a random number if the kernel does not give the two.
-std::uint64_t this_host() noexcept;
 
 }  // namespace opal::btl::tcp

@@ -93,11 +93,9 @@ class Attempt final : public Source {
     }
     const HandshakeSides& sides = dialer_.sides_;
     hello_ = make_hello(sides.key, challenge_, sides.from, sides.to, sides.max_send);
-    const ByteSpan bytes = bytes_of(hello_);
-    iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
-    const std::int64_t sent = send_some(fd(), &vector, 1);
+    const std::int64_t sent = send_some(fd(), bytes_of(hello_));
     // The send buffer of a new connection takes that many bytes at once.
-    if (sent != static_cast<std::int64_t>(bytes.size())) {
+    if (sent != static_cast<std::int64_t>(sizeof hello_)) {
       const int error = sent < 0 ? static_cast<int>(-sent) : 0;
       return dialer_.failed(*this, {Errc::unreachable, error, "tcp handshake: send"}, true), false;
     }
@@ -197,7 +195,7 @@ void Dialer::failed(Attempt& attempt, const Error& why, bool may_come_again) noe
 }
 
 void Dialer::welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept {
-  owner_.on_connected(attempt.release(), static_cast<std::uint32_t>(peer_max_send));
+  owner_.adopt(attempt.release(), static_cast<std::uint32_t>(peer_max_send));
 }
 
 std::string Dialer::describe() const {

@@ -31,7 +31,8 @@ class Dialer final : public Source {
   /// The user of the connection.  One of the functions is called, once; it may destroy the dialer.
   class Owner {
    public:
-    virtual void on_connected(Fd fd, std::uint32_t peer_max_send) noexcept = 0;
+    /// Takes the established connection.
+    virtual void adopt(Fd fd, std::uint32_t peer_max_send) noexcept = 0;
     /// No address led to the peer.  `why`: the most specific error of an address, or the timeout.
     virtual void on_unreachable(const Error& why) noexcept = 0;
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/reactor.hpp — watches the descriptors and deadlines of a module: one edge-triggered epoll
-// instance and one timerfd.
+// opal/btl/tcp/connections/reactor.hpp — watches the descriptors and deadlines of a module, edge-triggered.
 // An event of the kernel or schedule() puts a Source on the ready list.  run() takes it off and calls on_ready() once.
 // The reactor owns its two descriptors only.  The module owns the sources; a source unregisters itself when destroyed.
 // on_ready() and on_deadline() may add and destroy sources.  One that destroys its own source must return at once.
 // The reactor must not be moved once a source exists.  Threads: as the module.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
+#include "opal/btl/shared/waiting.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 
@@ -47,6 +49,9 @@ class Source {
 
   void schedule() noexcept;                         ///< makes the next run() call on_ready()
   void set_deadline(std::uint64_t at_ns) noexcept;  ///< replaces an earlier one; now_ns() based
+  void set_deadline_in(std::chrono::nanoseconds time) noexcept {
+    set_deadline(now_ns() + static_cast<std::uint64_t>(time.count()));
+  }
   void clear_deadline() noexcept;
 
  protected:
@@ -54,12 +59,9 @@ class Source {
 
  private:
   friend class Reactor;
-  void enlist() noexcept;
-  void withdraw() noexcept;
+  void unwatch() noexcept;
   Reactor& reactor_;
   Fd fd_;
-  Source* next_ = nullptr;  // in the reactor's list of sources with a descriptor
-  Source* previous_ = nullptr;
   bool scheduled_ = false;         // on the ready list
   std::uint64_t deadline_ns_ = 0;  // 0: none
 };
@@ -75,29 +77,26 @@ class Reactor {
   /// call.
   void run() noexcept;
   /// True when run() has something to do.
-  [[nodiscard]] bool has_work() const noexcept { return timer_rang_ || !ready_.empty(); }
+  [[nodiscard]] bool has_work() const noexcept { return clock_rang_ || !ready_.empty(); }
 
   /// In a forked child: closes the child's copies of all descriptors.  Calls no epoll_ctl, which would change the epoll
   /// instance of the parent.  Afterwards sources may only be destroyed.
   void close_in_child() noexcept;
 
   /// Readable when collect() would find an event.  The reactor owns it.
-  [[nodiscard]] int wait_fd() const noexcept { return epoll_.get(); }
+  [[nodiscard]] int wait_fd() const noexcept { return waiting_.fd(); }
 
  private:
   friend class Source;
-  Reactor(Fd epoll, Fd timer) noexcept : epoll_(std::move(epoll)), timer_(std::move(timer)) {}
+  explicit Reactor(Waiting waiting) noexcept : waiting_(std::move(waiting)) {}
   void run_deadlines() noexcept;
-  void set_timer(std::uint64_t at_ns) noexcept;
 
-  Fd epoll_;
-  Fd timer_;
-  Source* first_ = nullptr;        // list of sources with a descriptor
-  std::vector<Source*> ready_;     // to run by the next run()
-  std::vector<Source*> running_;   // during run(): those of this run; null: done or destroyed
-  std::vector<Source*> waiting_;   // sources with a deadline
-  std::uint64_t timer_at_ns_ = 0;  // 0: not set
-  bool timer_rang_ = false;        // collect() has seen the timer expire
+  Waiting waiting_;                 // its clock is at the first deadline, or earlier
+  std::vector<Source*> watched_;    // sources with a descriptor
+  std::vector<Source*> ready_;      // to run by the next run()
+  std::vector<Source*> running_;    // during run(): those of this run; null: done or destroyed
+  std::vector<Source*> deadlines_;  // sources with a deadline
+  bool clock_rang_ = false;         // collect() has seen that the clock's time has come
 };
 
 }  // namespace opal::btl::tcp

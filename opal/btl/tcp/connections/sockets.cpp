@@ -45,7 +45,7 @@ int try_listen(int fd, SocketAddress address, std::uint16_t port) noexcept {
   return ::listen(fd, kBacklog) == 0 ? 0 : errno;
 }
 
-Result<ListeningSocket> listen_in_range(const Config& config, const SocketAddress& address) {
+Result<Fd> listen_in_range(const Config& config, const SocketAddress& address) {
   const std::uint32_t first = config.port_min;
   const std::uint32_t last = std::max(config.port_max, first);
   for (std::uint32_t port = first; port <= last; ++port) {
@@ -53,10 +53,7 @@ Result<ListeningSocket> listen_in_range(const Config& config, const SocketAddres
     const int off = 0;
     if (!address.is_v4()) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     const int error = try_listen(fd.get(), address, static_cast<std::uint16_t>(port));
-    if (error == 0) {
-      const std::uint16_t taken = local_address(fd.get()).port_number();
-      return ListeningSocket{std::move(fd), taken};
-    }
+    if (error == 0) return fd;
     if (error != EADDRINUSE && error != EACCES) return Error{Errc::os, error, "bind/listen(tcp)", port};
   }
   return Error{Errc::limit_reached, EADDRINUSE, "bind(tcp): every port of the range is taken", first};
@@ -72,7 +69,7 @@ SocketAddress name_of(int fd, int (*call)(int, sockaddr*, socklen_t*)) noexcept 
 
 }  // namespace
 
-Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* only) {
+Result<Fd> listen_on(const Config& config, const SocketAddress* only) {
   if (only != nullptr) return listen_in_range(config, *only);
   if (auto both = listen_in_range(config, SocketAddress{}); both) return both;
   // IPv6 failed, as a rule since this kernel or namespace has none.
@@ -121,6 +118,11 @@ std::int64_t send_some(int fd, iovec* vectors, std::size_t count) noexcept {
     if (errno == EAGAIN) return 0;
     if (errno != EINTR) return -errno;
   }
+}
+
+std::int64_t send_some(int fd, ByteSpan bytes) noexcept {
+  iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  return send_some(fd, &vector, 1);
 }
 
 std::int64_t receive_some(int fd, MutableBytes to) noexcept {

@@ -13,14 +13,9 @@
 
 namespace opal::btl::tcp {
 
-struct ListeningSocket {
-  Fd fd;
-  std::uint16_t port;
-};
-
 /// Listens on the first free port of Config's range: on `only`, or if it is null on all addresses (IPv6 and IPv4, or
 /// IPv4 alone if IPv6 fails).  Errors: limit_reached (no port of the range can be bound), os.
-Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* only);
+Result<Fd> listen_on(const Config& config, const SocketAddress* only);
 
 /// Returns a socket that connects to `address`; the connection need not be complete.
 /// Errors: unreachable (with errno), os.
@@ -35,6 +30,7 @@ SocketAddress peer_address(int fd) noexcept;
 
 /// Sends without waiting and without SIGPIPE.  Returns the number of bytes taken, 0 if the buffer is full, or -errno.
 std::int64_t send_some(int fd, iovec* vectors, std::size_t count) noexcept;
+std::int64_t send_some(int fd, ByteSpan bytes) noexcept;
 
 /// Receives without waiting.  Returns the number of bytes, 0 at the end of the stream, or -errno (EAGAIN: no input).
 std::int64_t receive_some(int fd, MutableBytes to) noexcept;

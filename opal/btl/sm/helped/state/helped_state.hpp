@@ -20,11 +20,11 @@ namespace opal::btl::sm {
 /// A transfer that this process has posted.
 struct HelpedTransfer {
   RdmaOperation* operation = nullptr;  ///< in the module's table, until the transfer ends
-  RemoteRange there{};                 ///< the target's memory
+  RemoteRange remote{};                ///< the target's memory
   TransferMode mode = TransferMode::pipelined;
   bool streamed = false;  ///< posted while another transfer ran, or without a progress call since the last one
 
-  [[nodiscard]] std::byte* here() const noexcept { return operation->local; }
+  [[nodiscard]] std::byte* local() const noexcept { return operation->local; }
   [[nodiscard]] bool is_put() const noexcept { return operation->is_put(); }
   [[nodiscard]] Rights wanted() const noexcept { return is_put() ? Rights::remote_write : Rights::remote_read; }
 };
