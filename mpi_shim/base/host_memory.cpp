@@ -10,6 +10,7 @@
 
 #include "opal/btl/peer_id.hpp"
 #include "opal/core/system/fd.hpp"
+#include "opal/core/system/random.hpp"
 
 namespace mpi_shim {
 namespace {
@@ -24,7 +25,7 @@ Result<HostMemory> HostMemory::create(std::uint64_t size) {
   OPAL_TRY_ASSIGN(auto pool, opal::mpool::SharedPool::create("opal-mpi-host", kHeader + size));
   OPAL_TRY_ASSIGN(const auto block, pool.allocate(kHeader + size, kHeader));
   HostMemory memory;
-  memory.offer_.token = opal::PeerId::random().low;
+  memory.offer_.token = opal::random_u64();
   std::memcpy(block.address, &memory.offer_.token, sizeof memory.offer_.token);
   memory.bytes_ = {block.address + kHeader, size};
   memory.offer_.offset = block.offset;

@@ -15,6 +15,7 @@
 
 #include "opal/btl/peer_id.hpp"
 #include "opal/core/environment.hpp"
+#include "opal/core/system/random.hpp"
 #include "runtime/guard/processes.hpp"
 #include "runtime/variables.hpp"
 
@@ -58,7 +59,7 @@ void kill_members(const std::string& session) {
 }  // namespace
 
 Session Session::plan() {
-  const auto random = static_cast<std::uint32_t>(opal::PeerId::random().low);
+  const auto random = static_cast<std::uint32_t>(opal::random_u64());
   std::string name = fmt::format("{}{}-{:08x}", name_prefix(), ::getpid(), random);
   std::string directory = fmt::format("{}/{}", base_directory(), name);
   return Session{std::move(name), std::move(directory)};

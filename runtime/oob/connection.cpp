@@ -2,6 +2,7 @@
 #include "runtime/oob/connection.hpp"
 
 #include "opal/am/context.hpp"
+#include "opal/core/system/random.hpp"
 
 namespace runtime::oob {
 
@@ -106,7 +107,7 @@ void Connection::answer_want() {
   asked_ = false;
   const ByteSpan address = upgrader_.upgrade_address();
   const bool fits = sizeof(PieceHeader) + sizeof(Note) + address.size() <= first_.attributes().max_send;
-  token_ = opal::PeerId::random().low;
+  token_ = opal::random_u64();
   state_ = address.empty() || !fits ? State::none : State::offered;
   post(first_, Topic::offer, state_ == State::offered ? address : ByteSpan{});
 }

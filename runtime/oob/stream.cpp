@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "opal/core/log.hpp"
+#include "opal/core/system/random.hpp"
 
 namespace runtime::oob {
 namespace {
@@ -16,7 +17,7 @@ std::size_t weight(ByteSpan content) noexcept { return content.size() + sizeof(P
 }  // namespace
 
 Stream::Stream(opal::am::Endpoint& base) noexcept
-    : incarnation_(static_cast<std::uint32_t>(opal::PeerId::random().low) | 1U), base_(&base), current_(&base) {}
+    : incarnation_(static_cast<std::uint32_t>(opal::random_u64()) | 1U), base_(&base), current_(&base) {}
 
 PieceHeader Stream::header(Topic topic) const noexcept {
   return {.topic = static_cast<std::uint16_t>(topic),

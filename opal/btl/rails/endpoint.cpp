@@ -9,6 +9,7 @@
 #include "opal/btl/rails/module.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/system/random.hpp"
 
 namespace opal::btl::rails {
 namespace {
@@ -21,7 +22,7 @@ std::int32_t distance(std::uint32_t a, std::uint32_t b) noexcept { return static
 }  // namespace
 
 Endpoint::Endpoint(Module& module, const PeerId& peer, std::size_t rails)
-    : btl::Endpoint(module, peer), session(PeerId::random().low | 1), rails_(module), routes_(rails) {
+    : btl::Endpoint(module, peer), session(random_u64() | 1), rails_(module), routes_(rails) {
   for (std::size_t i = 0; i < rails; ++i) {
     routes_[i].owner = this;
     routes_[i].rail = static_cast<std::uint32_t>(i);

@@ -11,6 +11,7 @@
 #include "opal/btl/peer_id.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/system/fd.hpp"
+#include "opal/core/system/random.hpp"
 
 namespace opal::btl {
 
@@ -30,7 +31,7 @@ Result<std::uint64_t> namespace_inode(const char* path) {
 std::uint64_t host_number(const char* path) noexcept {
   const auto boot = boot_id();
   const auto inode = namespace_inode(path);
-  if (!boot || !inode) return PeerId::random().low | 1;
+  if (!boot || !inode) return random_u64() | 1;
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   const auto mix = [&](ByteSpan bytes) {
     for (const std::byte byte : bytes) hash = (hash ^ static_cast<std::uint8_t>(byte)) * 0x100000001b3;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "opal/core/system/random.hpp"
+
 namespace opal::btl::sim {
 namespace {
 
@@ -27,7 +29,7 @@ Names& names() {
 Fabric::Fabric(const Config& config, bool driven)
     : config_(config),
       driven_(driven),
-      id_(PeerId::random().low),
+      id_(random_u64()),
       ns_per_byte_(1e9 / static_cast<double>(config.bandwidth.bytes)),
       random_(config.seed),
       loss_(config.loss) {}

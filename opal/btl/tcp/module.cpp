@@ -152,7 +152,7 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
 Acceptor::Decision Module::decide(const PeerId& from) noexcept {
   if (from == parameters().id) return Acceptor::Decision::refuse;
   const Endpoint* known = find(from);
-  // Not vacant: the end of the earlier connection must be reported before the new one is accepted.
+  // Parked until the end of the earlier connection has been reported.
   if (known == nullptr) return vacant(from) ? Acceptor::Decision::accept : Acceptor::Decision::park;
   // Both connect at the same time: the connection that the lower PeerId makes stays.  Both sides decide equally.
   if (known->dialing() && from < parameters().id) return Acceptor::Decision::accept;

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "opal/core/log.hpp"
+#include "opal/core/system/random.hpp"
 
 namespace opal::btl::ofi {
 namespace {
@@ -14,7 +15,7 @@ constexpr int kTries = 8;  // random keys, in case one is in use
 
 /// A random key of the provider's size.
 std::uint64_t random_key(std::size_t bytes) noexcept {
-  const std::uint64_t key = PeerId::random().low;
+  const std::uint64_t key = random_u64();
   return bytes >= sizeof key ? key : key & ((std::uint64_t{1} << (8 * bytes)) - 1);
 }
 

@@ -5,6 +5,7 @@
 
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/system/random.hpp"
 
 namespace opal::btl::portals4 {
 namespace {
@@ -29,7 +30,7 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
                   PTL_ME_EVENT_LINK_DISABLE | PTL_ME_EVENT_COMM_DISABLE | PTL_ME_EVENT_UNLINK_DISABLE;
   entry.match_id.phys.nid = PTL_NID_ANY;
   entry.match_id.phys.pid = PTL_PID_ANY;
-  entry.match_bits = PeerId::random().low;  // any random 64 bits
+  entry.match_bits = random_u64();
   ptl_handle_me_t added = PTL_INVALID_HANDLE;
   const int result = interface_.library().me_append(interface_.handle(), objects_.memory_entry(), &entry,
                                                     PTL_PRIORITY_LIST, nullptr, &added);

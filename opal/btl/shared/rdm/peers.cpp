@@ -10,6 +10,7 @@
 #include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/system/random.hpp"
 
 namespace opal::btl::rdm {
 namespace {
@@ -135,7 +136,7 @@ Endpoint::Endpoint(Transport& transport, const PeerId& peer, Address address, st
       address_(std::move(address)),
       to_(to),
       slot_(slot),
-      key_(static_cast<std::uint32_t>(PeerId::random().low)),
+      key_(static_cast<std::uint32_t>(random_u64())),
       connector_key_(connection_key(transport.parameters().secret, address_.head.token)) {
   const wire::AddressHead& own = transport.own_address().head;
   const bool same_host = address_.head.host == own.host && address_.head.process != own.process;

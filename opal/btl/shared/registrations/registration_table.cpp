@@ -15,6 +15,7 @@
 
 #include "opal/btl/peer_id.hpp"
 #include "opal/core/system/fork_listener.hpp"
+#include "opal/core/system/random.hpp"
 #include "opal/core/system/raw_syscall.hpp"
 #include "opal/gpu/memory.hpp"
 #include "opal/memory/address_space/address_space.hpp"
@@ -201,7 +202,7 @@ Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
   OPAL_TRY_ASSIGN(Fd memory, make_memory(slots_size));
   OPAL_TRY_ASSIGN(Mapping map, Mapping::shared(memory.get(), slots_size + kMappingsSize));
   OPAL_TRY(seal(memory));
-  return RegistrationTable{std::move(memory), std::move(map), slots, PeerId::random().low};
+  return RegistrationTable{std::move(memory), std::move(map), slots, random_u64()};
 }
 
 Result<void> RegistrationTable::renew() {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "opal/btl/sm/single_copy/cma.hpp"
+#include "opal/core/system/random.hpp"
 #include "opal/mpool/shared_pool.hpp"
 
 namespace opal::btl::sm {
@@ -46,7 +47,7 @@ LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, Reg
       doorbell_fd_(doorbell_fd),
       order_(std::move(order)),
       fences_(fences),
-      probe_(PeerId::random().low),
+      probe_(random_u64()),
       xpmem_(std::move(devices.xpmem)),
       knem_(devices.knem
                 ? Result<std::unique_ptr<KnemRegions>>{std::make_unique<KnemRegions>(*devices.knem, registrations)}

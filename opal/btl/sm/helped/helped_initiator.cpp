@@ -116,12 +116,13 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
     const InitiatorSide::Poll polled = state.ring.poll(piece, bytes);
     if (polled == InitiatorSide::Poll::nothing) break;
     if (polled == InitiatorSide::Poll::garbage) {
-      peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a piece out of order", piece.first});
+      peers_.fail(peer,
+                  {Errc::protocol, 0, "sm helped transfer: the peer published a piece out of order", piece.first});
       break;
     }
     if (bytes != nullptr) {
       if (transfer.is_put()) {
-        peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a chunk of a put", piece.first});
+        peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: the peer published a chunk for a put", piece.first});
         break;
       }
       copy_host_memory(transfer.local() + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.remote.size));

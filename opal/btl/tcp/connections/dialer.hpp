@@ -2,8 +2,11 @@
 // opal/btl/tcp/connections/dialer.hpp — connects to one peer.  It tries the peer's addresses in order.  While an
 // address does not answer, it starts the next one after Config::stagger, in parallel.  It does the handshake on each
 // connection and keeps the first with a genuine Welcome: a wrong address may belong to another program.
-// If a peer closed a connection without an answer, it tries all addresses again, in at most five rounds.
-// Owned by its endpoint.  It calls the owner exactly once, inside Reactor::run(); the owner then destroys it.
+// After a failure that may be transient, such as a connection closed without an answer, it tries all addresses again,
+// at most five times in all.  It gives up after Config::connect_timeout, or after welcome_timeout while a host has
+// accepted a connection.
+// Owned by its endpoint.  It calls the owner exactly once, inside Reactor::run(); the owner may destroy it in the call.
+// Threads: as the module.
 #pragma once
 #include <memory>
 #include <string>
