@@ -52,7 +52,7 @@ opal::Result<int> run() {
   OPAL_TRY_ASSIGN(const opal::am::Region region,
                   context->register_memory(ring.memory.data(), kWords * sizeof(std::uint64_t), opal::Rights::all));
 
-  // Publish the address blob and the memory key; fetch only the neighbour's.
+  // Publish the address and the memory key; fetch only the neighbour's.
   const Place mine{reinterpret_cast<std::uint64_t>(ring.memory.data())};
   std::vector<std::byte> place(sizeof mine + region.key().size());
   std::memcpy(place.data(), &mine, sizeof mine);

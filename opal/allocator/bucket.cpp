@@ -73,7 +73,7 @@ Result<void> Bucket::refill_locked(Class& size_class, std::size_t block) noexcep
   const std::size_t bytes = std::max(options_.slab, block);
   OPAL_TRY_ASSIGN(const auto slab, add_slab_locked(bytes, block, block));
   try {
-    // A power of two: refills stay amortised.
+    // To a power of two, so that not every refill copies the list.
     size_class.free.reserve(std::bit_ceil(size_class.blocks + bytes / block));
   } catch (const std::bad_alloc&) {
     release_slab_locked(slab);

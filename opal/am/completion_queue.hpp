@@ -58,7 +58,7 @@ class CompletionQueue {
     slot->error = {};
     return slot;
   }
-  Post settle(Completion& completion, Post answer) noexcept {
+  Post settle(Completion& completion, Post posted) noexcept {
     if (answer == Post::queued) return answer;  // the slot may be in use for another operation already
     const Lock::Guard guard{context_.lock()};
     auto& slot = static_cast<Slot&>(completion);
@@ -83,8 +83,8 @@ class CompletionQueue {
     }
     return count;
   }
-  /// Makes progress until an entry exists, at most for `timeout` (negative: no limit), and then does as poll(); 0:
-  /// timed out.  Requires: the caller is not inside a handler or completion.
+  /// Makes progress until an entry exists, at most for `timeout` (negative: no limit), then polls.  Returns 0 if
+  /// the time is over.  Requires: the caller is not inside a handler or completion.
   std::size_t wait(std::span<Entry> entries, std::chrono::milliseconds timeout) noexcept {
     (void)context_.wait_until([this] { return first_ != nullptr; }, timeout);
     return poll(entries);
@@ -108,7 +108,7 @@ class CompletionQueue {
 
   Context& context_;
   std::vector<Slot> slots_;
-  Slot* free_ = nullptr;   // guarded by the Context's lock, as the next two
+  Slot* free_ = nullptr;   // this and the next two: under the Context's lock
   Slot* first_ = nullptr;  // list of ended operations, oldest first; last_ is its end
   Slot* last_ = nullptr;
 };

@@ -95,7 +95,7 @@ Result<void> Context::State::open_transports(const config::Store& store) {
 }
 
 Context::Context(std::unique_ptr<State> state) noexcept
-    : looks_(state->config.ranks_per_core > 1 ? 4 : 200), state_(std::move(state)) {
+    : polls_before_clock_(state->config.ranks_per_core > 1 ? 4 : 200), state_(std::move(state)) {
   State& own = *state_;
   own.context = this;
   // Made now: in a forked child the heap may be inconsistent.
@@ -193,7 +193,7 @@ class Callback {
 
 void Context::State::on_accepted(btl::Endpoint& route) noexcept {
   const Callback callback{advancing};
-  set_apart_if_dead(route.peer());
+  move_to_former_if_dead(route.peer());
   if (const auto known = endpoints.find(route.peer()); known != endpoints.end()) {
     Endpoint& endpoint = *known->second;
     endpoint.add_route(route, false);
@@ -208,7 +208,7 @@ void Context::State::on_accepted(btl::Endpoint& route) noexcept {
   if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
 }
 
-void Context::State::set_apart_if_dead(const PeerId& peer) {
+void Context::State::move_to_former_if_dead(const PeerId& peer) {
   const auto known = endpoints.find(peer);
   if (known == endpoints.end() || !known->second->route_->dead()) return;
   const Endpoint* const key = known->second.get();
@@ -226,7 +226,7 @@ void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept 
   }
   receives.route_gone(route);
   sends.route_gone(route, why);
-  // A failed second route does not matter to the layer above.
+  // A route that is not in use failed: the program is not told.
   if (endpoint->route_ != &route) return;
   if (staged != nullptr) staged->abandon(route, why);
   if (quiesce.emptied) return set_aside(*endpoint, why);
@@ -278,7 +278,8 @@ btl::Endpoint* Context::State::find_route(const Address& peer, std::string& expl
     }
     if (auto route = module->connect(peer.id, theirs->address)) {
       taken = *route;
-      explanation.insert(0, fmt::format("{}: taken: {}\n", name, taken->describe()));  // first: most looked for
+      explanation.insert(
+          0, fmt::format("{}: taken: {}\n", name, taken->describe()));  // first, since readers look for it most
     } else {
       explanation += fmt::format("{}: refused: {}\n", name, to_string(route.error()));
     }
@@ -292,7 +293,7 @@ Result<Endpoint*> Context::State::find(const PeerId& peer) noexcept {
   if (found == endpoints.end()) return nullptr;
   Endpoint* const known = found->second.get();
   if (known->leaving_) {
-    return Error{Errc::busy, 0, "Context::connect: the peer's former endpoint is disconnected when progress() ends"};
+    return Error{Errc::busy, 0, "Context::connect: the disconnect() of the peer's endpoint ends with progress()"};
   }
   if (known->route_->dead()) {
     return Error{Errc::peer_gone, 0, "Context::connect: that peer has failed; disconnect its endpoint first"};
@@ -403,13 +404,13 @@ Result<std::string> Context::listen(std::string_view host_port) {
   OPAL_TRY(state_->require_shared_secret());
   OPAL_TRY_ASSIGN(state_->bootstrap, Bootstrap::listen(host_port, state_->secret.secret, *state_->waiter));
   if (!state_->address_given) state_->listen_only_at(state_->bootstrap->address());
-  log::info("am", "listening at {}; the secret to prove: {}", state_->bootstrap->where(), state_->secret.source);
+  log::info("am", "listening at {}; source of the secret: {}", state_->bootstrap->where(), state_->secret.source);
   return state_->bootstrap->where();
 }
 
 Result<void> Context::State::require_shared_secret() const {
   if (!secret.unshared) return {};
-  log::error("am", "the secret that other processes need: {}", secret.source);
+  log::error("am", "other processes cannot have the secret; its source: {}", secret.source);
   return *secret.unshared;
 }
 
@@ -418,8 +419,7 @@ void Context::State::listen_only_at(const sockaddr_storage& where) {
     auto* const listening = dynamic_cast<btl::Listening*>(module.get());
     if (listening == nullptr) continue;
     if (const auto done = listening->listen_only_at(reinterpret_cast<const sockaddr&>(where)); !done) {
-      log::warn("am", "{} goes on to listen at every address: {}", module->attributes().transport,
-                to_string(done.error()));
+      log::warn("am", "{} still listens at every address: {}", module->attributes().transport, to_string(done.error()));
     }
   }
   address = encode_address();
@@ -428,12 +428,12 @@ void Context::State::listen_only_at(const sockaddr_storage& where) {
 Result<Endpoint*> Context::connect_to(std::string_view host_port, std::chrono::milliseconds timeout) {
   if (inherited()) return kInherited;
   OPAL_TRY(state_->require_shared_secret());
-  const auto blob = exchange_addresses(host_port, state_->secret.secret, address(), timeout);
-  if (!blob) {
-    log::warn("am", "connect_to {}: {}", host_port, to_string(blob.error()));
-    return blob.error();
+  const auto peer_address = exchange_addresses(host_port, state_->secret.secret, address(), timeout);
+  if (!peer_address) {
+    log::warn("am", "connect_to {}: {}", host_port, to_string(peer_address.error()));
+    return peer_address.error();
   }
-  return connect(*blob);
+  return connect(*peer_address);
 }
 
 Result<void> Context::set_handler(Tag tag, const btl::Handler& handler) {
@@ -442,7 +442,8 @@ Result<void> Context::set_handler(Tag tag, const btl::Handler& handler) {
 }
 
 Result<void> Context::set_handler(Tag tag, const btl::Handler& handler, const BufferSource& source) {
-  if (source.allocate == nullptr) return Error{Errc::invalid_argument, 0, "set_handler: a BufferSource allocates", tag};
+  if (source.allocate == nullptr)
+    return Error{Errc::invalid_argument, 0, "set_handler: the BufferSource has no allocate function", tag};
   const Lock::Guard guard{state_->lock};
   OPAL_TRY(state_->handlers.set(tag, handler));
   state_->receives.set_source(tag, source);

@@ -33,7 +33,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
   /// A peer connected to this Context, or a connect_async() has found its transport, or a peer reconnected after
-  /// restart(); only then the Endpoint is one that existed before.
+  /// restart().  In the last two cases the Endpoint existed before.
   virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}
   /// The peer failed; every operation pending on the endpoint has completed with an error.  The endpoint stays dead,
   /// and valid until disconnect(), which may be called from here.
@@ -74,8 +74,8 @@ class OPAL_EXPORT Context {
 
   // --- Peers --------------------------------------------------------------------------------------------------------
 
-  /// The bytes that another process passes to connect(); a few hundred.  The view is valid until restart() or, before
-  /// the first call, listen() changes the address.
+  /// The bytes that another process passes to connect(); a few hundred.  The view is valid until restart().  listen()
+  /// does not change the address after the first call of address().
   [[nodiscard]] ByteSpan address() const noexcept;
   /// Returns the endpoint to the Context that published `address`; the existing endpoint if there is one.
   /// Errors: protocol (garbled), version_mismatch, unreachable (the log has the text of Endpoint::explain()),
@@ -106,7 +106,8 @@ class OPAL_EXPORT Context {
   Result<std::string> listen(std::string_view host_port);
   /// Connects to a Context that called listen() with the same secret.  Blocks at most for `timeout` (negative: no
   /// limit) until it has the peer's address, then does as connect().  A failure is logged with `host_port`.
-  /// Errors: invalid_argument, unreachable, timed_out, permission (another secret), version_mismatch, protocol, os.
+  /// Errors: invalid_argument, unreachable, timed_out, permission (the listener's proof is wrong),
+  /// version_mismatch, protocol (also: the listener refused this side's secret or address), os.
   Result<Endpoint*> connect_to(std::string_view host_port, std::chrono::milliseconds timeout);
 
   // --- Messages -----------------------------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ class OPAL_EXPORT Context {
   /// Requires: all connected Contexts call it with the same `round`, which is higher than in earlier checkpoints.
   /// Requires: the completions of one-sided operations and large messages have run, since these are not held.
   void quiesce(std::uint64_t round);
-  /// True when this Context is drained.  The caller calls progress() and quiet() until quiet() was true at every
+  /// True when this Context is quiescent.  The caller calls progress() and quiet() until quiet() was true at every
   /// Context.  Then no message is in flight, every message posted before quiesce() was handled, and all puts and
   /// atomics are visible.
   [[nodiscard]] bool quiet() noexcept;
@@ -155,8 +156,9 @@ class OPAL_EXPORT Context {
 
   /// Until the matching end_batch() the transports may hold back short messages, to give several to the network with
   /// one call: for many short messages in a row, without a progress() between them.  Order and back-pressure stay.
-  /// end_batch(), progress() and wait() send what is held back.  Calls nest.  The caller posts or ends the batch at
-  /// once: the peer waits for what is held back.  Cost: one virtual call per transport.  tcp and verbs hold back messages.
+  /// end_batch(), progress() and wait() send what is held back.  Calls nest.  Between the two
+  /// calls the caller only posts: the peer waits for what is held back.  Cost: one virtual call per transport.  tcp and
+  /// verbs hold back messages.
   void begin_batch() noexcept;
   void end_batch() noexcept;
 
@@ -181,18 +183,18 @@ class OPAL_EXPORT Context {
   /// The condition is evaluated under the Context's lock: it may read what handlers write, and no change is missed.
   template <class Condition>
   bool wait_until(Condition condition, std::chrono::milliseconds timeout) noexcept {
-    const auto missing = [](void* object) noexcept { return !(*static_cast<Condition*>(object))(); };
+    const auto must_wait = [](void* object) noexcept { return !(*static_cast<Condition*>(object))(); };
     // Most answers come within microseconds: poll for them before reading a clock.
-    if (!holds(missing, &condition)) return true;
+    if (!holds(must_wait, &condition)) return true;
     const bool alone = !lock().real();  // then only progress() changes the condition
-    for (int look = 0; look < looks_; ++look) {
+    for (int poll = 0; poll < polls_before_clock_; ++poll) {
       if (progress() == 0 && alone) continue;
-      if (!holds(missing, &condition)) return true;
+      if (!holds(must_wait, &condition)) return true;
     }
     const Deadline deadline = Deadline::after(timeout);
-    while (holds(missing, &condition)) {
+    while (holds(must_wait, &condition)) {
       if (deadline.expired() || inherited()) return false;
-      wait_while(missing, &condition, std::chrono::milliseconds{deadline.poll_timeout_ms()});
+      wait_while(must_wait, &condition, std::chrono::milliseconds{deadline.poll_timeout_ms()});
     }
     return true;
   }
@@ -222,7 +224,7 @@ class OPAL_EXPORT Context {
   Result<Region> register_address_space(Rights rights);
   explicit Context(std::unique_ptr<State> state) noexcept;
   /// Number of polls in wait_until() before it reads a clock or yields a shared core; about 30 ns each.
-  const int looks_;
+  const int polls_before_clock_;
   std::unique_ptr<State> state_;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flushes of a Context and of an endpoint: each consists of one flush per table that may hold operations.
+// Flushes of a Context and of an endpoint: each consists of one flush per module that may hold
+// operations, and one of the staged transfers.
 #include <memory>
 #include <vector>
 
@@ -25,7 +26,7 @@ class JoinedFlush {
     const Post post = flush(part);
     if (post == Post::queued) return;
     --open_;
-    if (post != Post::done) error_ = part.error;
+    if (post == Post::failed) error_ = part.error;  // a flush never returns again
   }
 
   /// Called after the last add(); returns the result of the joined flush.
@@ -49,7 +50,7 @@ class JoinedFlush {
   }
 
   Completion& whole_;
-  std::size_t open_ = 1;  // flushes that have not ended, and one until start()
+  std::size_t open_ = 1;  // parts that have not ended, plus 1 until start()
   Error error_{};
   std::vector<Part> parts_;
 };

@@ -9,10 +9,10 @@ namespace opal::am {
 
 namespace {
 
-constexpr std::uint64_t kFirstGapNs =
-    200;  // between looks at the lock; during a burst each gap is as long as all before
-constexpr std::uint64_t kBurstNs = 16'000;  // a holder that makes passes keeps the lock for that long
-constexpr std::uint64_t kSpinNs = 50'000;   // then a waiting thread sleeps
+constexpr std::uint64_t kLeastGapNs = 200;  // between two looks; before kBurstNs a gap is as long as the wait so far
+constexpr std::uint64_t kBurstNs =
+    16'000;  // for so long a waiting thread leaves the lock to a thread that takes it repeatedly
+constexpr std::uint64_t kSpinNs = 50'000;  // then a waiting thread sleeps
 constexpr std::uint64_t kGiveWayNs = 1'000;
 
 }  // namespace
@@ -23,11 +23,11 @@ void Lock::wait() noexcept {
   const std::uint64_t begin = now_ns();
   std::uint64_t next_look = kFirstGapNs;
   bool held = false;
-  // Each look takes the lock's cache line from the holder, so looks become rarer.
+  // Each look takes the lock's cache line from the holder, so looks become rarer until kBurstNs.
   for (std::uint64_t waited = 0; !held && waited < kSpinNs; waited = now_ns() - begin) {
     cpu_relax();
     if (waited < next_look) continue;
-    const std::uint32_t now = passes_.load(std::memory_order_relaxed);
+    const std::uint32_t passes = passes_.load(std::memory_order_relaxed);
     const bool burst_is_over = now == seen || waited >= kBurstNs;
     if (burst_is_over) held = mutex_.try_lock();
     seen = now;

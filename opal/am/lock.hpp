@@ -90,7 +90,7 @@ class alignas(kCacheLine) Lock {
   [[gnu::cold]] OPAL_EXPORT void give_way_to_waiting() const noexcept;
 
   bool real_;                              // thread level `multiple`; changes in a forked child only
-  std::atomic<std::uint32_t> passes_{0};   // of all threads; written by the holder
+  std::atomic<std::uint32_t> passes_{0};   // number of lock() calls of all threads; written by the holder
   std::atomic<std::uint32_t> waiting_{0};  // threads in wait()
   std::recursive_mutex mutex_;
 };

@@ -51,10 +51,10 @@ std::size_t Context::State::retry_waiting() noexcept {
 }
 
 std::size_t Context::State::connect_pending() noexcept {
-  return bootstrap->progress(address, [this](ByteSpan blob) {
-    if (const auto connector = decode(blob)) set_apart_if_dead(connector->id);
+  return bootstrap->progress(address, [this](ByteSpan peer_address) {
+    if (const auto connector = decode(peer_address)) move_to_former_if_dead(connector->id);
     const std::size_t known = endpoints.size();
-    auto peer = context->connect(blob);
+    auto peer = context->connect(peer_address);
     if (!peer) {
       log::warn("am", "bootstrap: cannot connect to a process that connected here: {}", to_string(peer.error()));
       return false;
@@ -92,9 +92,9 @@ class Turn {
 }  // namespace
 
 namespace {
-constexpr std::uint32_t kRoundsAtOne = 8;  // every eighth progress_from() polls all transports
-// Least budget of such a round: with a budget of 1 the awaited peer's messages could use it up in every round, and
-// other peers would starve.
+constexpr std::uint32_t kCallsPerFullRound = 8;  // every eighth progress_from() polls all transports
+// Least budget of a round over all transports: the awaited peer's messages could use up a budget of 1 in every round,
+// and other peers would starve.
 constexpr std::size_t kLeastEverywhere = 8;
 }  // namespace
 
@@ -111,7 +111,7 @@ std::size_t Context::progress(std::size_t budget) noexcept {
 
 std::size_t Context::progress_from(Endpoint& from, std::size_t budget) noexcept {
   State& state = *state_;
-  if (!state.lock.real() && ++state.rounds_at_one % kRoundsAtOne != 0) [[likely]] {
+  if (!state.lock.real() && ++state.progress_from_calls % kCallsPerFullRound != 0) [[likely]] {
     const bool outer = std::exchange(state.advancing, true);
     const std::size_t count = from.route_->module().progress_from(*from.route_, budget);
     state.advancing = outer;
@@ -120,7 +120,7 @@ std::size_t Context::progress_from(Endpoint& from, std::size_t budget) noexcept 
   return progress(std::max(budget, kLeastEverywhere));
 }
 
-/// Does not test `progressing`: the caller holds the lock, so a thread inside progress() waits for that.
+/// Does not test `progressing`: the caller holds the lock, so a thread inside progress() waits for the lock.
 std::size_t Context::progress_locked(std::size_t budget) noexcept { return state_->advance(budget); }
 
 namespace {
@@ -157,8 +157,8 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
     tidy = !dead_routes.empty() || !leaving.empty() || !connecting.empty();
   }
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
-    // Events: they disarm the modules, and a sleeper may wait for just these: wake all.  No events: arm again if that
-    // is needed, and wake all if that finds pending events.
+    // Events disarm the modules, and a sleeper may wait for one of them: wake all.  Without events: arm again if
+    // needed, and wake all if arm() finds pending events.
     if (count != 0) {
       armed = false;
       waiter->wake_others();
@@ -213,6 +213,7 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
       sleeper.sleep(waits_for_room() ? Deadline::after(std::chrono::milliseconds{1}) : deadline);
     }
     if (const std::size_t count = progress()) return count;
+    // Another thread's progress() may have received the awaited event: the caller tests its condition.
     if (state_->options.threads == ThreadLevel::multiple) return 0;
   }
   return 0;

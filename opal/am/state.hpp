@@ -96,7 +96,7 @@ struct Context::State final : btl::Observer, ForkListener {
   /// Adds an endpoint whose route is known.
   Endpoint& add(const PeerId& peer, btl::Endpoint& route, std::string explanation);
   /// Moves a dead endpoint of the peer from `endpoints` to `former`, so that the peer can get a new one.
-  void set_apart_if_dead(const PeerId& peer);
+  void move_to_former_if_dead(const PeerId& peer);
   // Require: the caller is not inside a handler, completion or observer.
   /// Disconnects the endpoints in `leaving`.
   void disconnect_leaving() noexcept;
@@ -205,11 +205,11 @@ struct Context::State final : btl::Observer, ForkListener {
   std::deque<WaitingFlush> flushes;                                       // of the Context, oldest first
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
-  std::uint32_t busy_rounds = 0;    // counts modules that had events; see advance()
-  std::uint32_t rounds_at_one = 0;  // calls of progress_from()
-  bool armed = false;               // arm() succeeded, and no event has arrived since
-  bool advancing = false;           // inside progress or a callback, under the lock: disconnect() is deferred
-  bool tidy = false;                // dead_routes, leaving or connecting is not empty
+  std::uint32_t busy_rounds = 0;  // counts modules that had events; see advance()
+  std::uint32_t progress_from_calls = 0;
+  bool armed = false;      // arm() succeeded, and no event has arrived since
+  bool advancing = false;  // inside progress or a callback, under the lock: disconnect() is deferred
+  bool tidy = false;       // dead_routes, leaving or connecting is not empty
 };
 
 }  // namespace opal::am

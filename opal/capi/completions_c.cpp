@@ -20,7 +20,7 @@ struct opal_counter {
 };
 
 struct opal_queue {
-  /// What a program posts with, and the entry of the queue that it becomes.
+  /// The completion that a program posts with, and the queue's entry for the end of that operation.
   struct Slot {
     opal_completion_t completion;  // first: its address is the slot's
     opal_queue* queue;
@@ -42,7 +42,8 @@ struct opal_queue {
   opal::am::Context& context;
   opal::am::CompletionQueue queue;
   std::vector<Slot> slots;
-  std::vector<Slot*> free;  // under the Context's lock; its capacity is never exceeded
+  std::vector<Slot*>
+      free;  // under the Context's lock; at most `capacity` slots, so push_back() allocates only in the constructor
 };
 
 namespace {
@@ -54,7 +55,7 @@ std::size_t to_entries(std::span<const opal::am::CompletionQueue::Entry> ended, 
   return ended.size();
 }
 
-constexpr std::size_t kMostEntries = 64;  // of one call
+constexpr std::size_t kMostEntries = 64;  // that one call returns
 
 }  // namespace
 
@@ -62,7 +63,7 @@ extern "C" {
 
 opal_status_t opal_counter_create(opal_context_t* context, opal_counter_t** counter) noexcept {
   if (context == nullptr || counter == nullptr)
-    return misuse("opal_counter_create: a context, and somewhere to put it");
+    return misuse("opal_counter_create: a context, and somewhere to put the counter are needed");
   *counter = std::make_unique<opal_counter>(context_of(*context)).release();
   return OPAL_OK;
 }

@@ -18,7 +18,7 @@ config::Store settings_of(const opal_context_t& handle);
 opal_status_t fail(const Error& error) noexcept;
 /// The same for an argument that is refused.
 opal_status_t misuse(const char* where) noexcept;
-/// A post whose arguments are refused: the operation of `completion` (may be null) has ended with that error.
+/// The same for a post: `completion` (may be null) ends with that error.
 inline opal_status_t misuse(opal_completion_t* completion, const char* where) noexcept {
   const opal_status_t status = misuse(where);
   if (completion == nullptr) return status;
@@ -72,7 +72,7 @@ struct Bridge : Completion {
   opal_completion_t* c;
 };
 static_assert(sizeof(Bridge) <= sizeof(opal_completion_t::reserved) && alignof(Bridge) <= alignof(std::uint64_t),
-              "the C++ completion lives in the C one's reserved words");
+              "the C++ completion lives in the C one's reserved bytes");
 static_assert(sizeof(opal_remote_key_t) == sizeof(MemoryHandle) && alignof(opal_remote_key_t) >= alignof(MemoryHandle),
               "an unpacked key is a MemoryHandle");
 
@@ -86,6 +86,7 @@ opal_status_t post(opal_completion_t* completion, Operation operation) noexcept 
   completion->finished = 0;
   completion->status = OPAL_OK;
   const Post answer = operation(static_cast<Completion&>(*bridge));
+  // After `queued` *bridge may be gone: to_status() reads the error only after `failed`.
   const opal_status_t status = to_status(answer, bridge->error);
   if (answer == Post::done || answer == Post::failed) completion->finished = 1;
   if (answer == Post::failed) completion->status = status;

@@ -18,7 +18,8 @@ opal_status_t send_with(opal_endpoint_t* to, std::uint16_t tag, const void* head
   if (to == nullptr || !opal::kUserTags.contains(tag) || is_missing(header, header_size) ||
       is_missing(payload, payload_size) || ((header_size | payload_size) >> 62) != 0) [[unlikely]] {
     return misuse(
-        "opal_send: an endpoint, a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST and the bytes are needed");
+        "opal_send, opal_send_or_queue: an endpoint, a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST and the "
+        "bytes are needed");
   }
   opal::am::Endpoint& peer = endpoint(to);
   const Post answer = (peer.*Send)(tag, bytes(header, header_size), bytes(payload, payload_size));
@@ -45,7 +46,9 @@ opal_status_t opal_send_iov(opal_endpoint_t* to, uint16_t tag, const opal_iov_t*
   constexpr std::size_t kMost = OPAL_IOV_MAX;
   if (to == nullptr || !opal::kUserTags.contains(tag) || (parts == nullptr && count != 0) || count > kMost ||
       std::any_of(parts, parts + count, [](const opal_iov_t& part) { return is_missing(part.data, part.size); })) {
-    return misuse("opal_send_iov: an endpoint, a tag for programs and at most OPAL_IOV_MAX parts are needed");
+    return misuse(
+        "opal_send_iov: an endpoint, a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST and at most OPAL_IOV_MAX "
+        "parts are needed");
   }
   ByteSpan spans[kMost];
   std::transform(parts, parts + count, spans, [](const opal_iov_t& part) { return bytes(part.data, part.size); });
@@ -57,7 +60,9 @@ opal_status_t opal_send_any(opal_endpoint_t* to, uint16_t tag, const void* heade
                             const void* payload, size_t payload_size, opal_completion_t* completion) noexcept {
   if (to == nullptr || !opal::kUserTags.contains(tag) || is_missing(header, header_size) ||
       is_missing(payload, payload_size) || ((header_size | payload_size) >> 62) != 0) {
-    return misuse(completion, "opal_send_any: an endpoint, a tag for programs and the bytes are needed");
+    return misuse(
+        completion,
+        "opal_send_any: an endpoint, a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST and the bytes are needed");
   }
   return post(completion, [&](opal::Completion& end) {
     return endpoint(to).send(tag, bytes(header, header_size), bytes(payload, payload_size), end);

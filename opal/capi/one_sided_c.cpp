@@ -16,8 +16,8 @@ opal_status_t transfer(opal_endpoint_t* to, Memory* here, uint64_t remote_addres
   });
 }
 
-constexpr const char* kPut = "opal_put: an endpoint, a source and an unpacked key are needed";
-constexpr const char* kGet = "opal_get: an endpoint, a destination and an unpacked key are needed";
+constexpr const char* kPut = "opal_put, opal_put_or_queue: an endpoint, a source and an unpacked key are needed";
+constexpr const char* kGet = "opal_get, opal_get_or_queue: an endpoint, a destination and an unpacked key are needed";
 
 template <auto Atomic>
 opal_status_t atomic_with(opal_endpoint_t* to, int op, int type, uint64_t remote_address, const opal_remote_key_t* key,
@@ -25,9 +25,9 @@ opal_status_t atomic_with(opal_endpoint_t* to, int op, int type, uint64_t remote
                           opal_completion_t* completion) noexcept {
   if (to == nullptr || key == nullptr || op < OPAL_ADD || op > OPAL_COMPARE_SWAP || type < OPAL_I32 ||
       type > OPAL_F64) {
-    return misuse(
-        completion,
-        "opal_atomic: an endpoint, an unpacked key, OPAL_ADD..OPAL_COMPARE_SWAP and OPAL_I32..OPAL_F64 are needed");
+    return misuse(completion,
+                  "opal_atomic, opal_atomic_or_queue: an endpoint, an unpacked key, OPAL_ADD..OPAL_COMPARE_SWAP and "
+                  "OPAL_I32..OPAL_F64 are needed");
   }
   return post(completion, [&](opal::Completion& end) {
     return (endpoint(to).*Atomic)({static_cast<opal::AtomicOp>(op), static_cast<opal::AtomicType>(type), remote_address,
@@ -91,9 +91,9 @@ opal_status_t opal_put_notify(opal_endpoint_t* to, const void* source, uint64_t 
                               size_t header_size, opal_completion_t* completion) noexcept {
   if (to == nullptr || key == nullptr || is_missing(source, size) || is_missing(header, header_size) ||
       !opal::kUserTags.contains(tag)) {
-    return misuse(
-        completion,
-        "opal_put_notify: an endpoint, a source, an unpacked key, a tag for programs and a header are needed");
+    return misuse(completion,
+                  "opal_put_notify: an endpoint, a source, an unpacked key, a tag from OPAL_TAG_USER_FIRST to "
+                  "OPAL_TAG_USER_LAST and a header are needed");
   }
   return post(completion, [&](opal::Completion& end) {
     return endpoint(to).put_notify(source, remote_address, unpacked(key), size, tag, bytes(header, header_size), end);

@@ -64,7 +64,7 @@ struct UserHandler {
 
 struct opal_region {
   opal_context* context;
-  opal::am::Region region;  // or
+  opal::am::Region region;  // empty if `everything` is set
   std::optional<opal::am::AddressSpaceRegistration> everything{};
   std::map<void*, opal::Mapping> unregistered{};  // of an address space; under the context's mutex
 
@@ -73,9 +73,9 @@ struct opal_region {
 
 /// Where opal_mem_alloc takes its blocks from.
 struct MemoryPool {
-  std::unique_ptr<opal::mpool::Pool> pages;              // or
+  std::unique_ptr<opal::mpool::Pool> pages;              // null if `registered` is set
   std::unique_ptr<opal::am::RegisteredPool> registered;  // for the hint "registered"
-  std::unique_ptr<opal::allocator::Guarded> guard;       // over it, with mpool_guard
+  std::unique_ptr<opal::allocator::Guarded> guard;       // wraps that pool; null without mpool_guard
 
   [[nodiscard]] opal::allocator::Allocator& unguarded() const noexcept {
     return pages != nullptr ? static_cast<opal::allocator::Allocator&>(*pages) : *registered;
@@ -92,16 +92,18 @@ struct MemoryPool {
 struct opal_context final : opal::am::Observer {
   opal_context_options_t options{};
   std::vector<std::pair<std::string, std::string>> settings;
-  std::mutex mutex;                 // of the two lists; never held while the context's own lock is taken
+  std::mutex mutex;  // of handlers, regions and their `unregistered`; a thread that holds it does not take the
+                     // context's own lock
   std::list<UserHandler> handlers;  // stable addresses
   std::list<opal_region> regions;
   std::mutex pools_mutex;
   std::map<std::string, MemoryPool, std::less<>> pools;  // by hint; of opal_mem_alloc
-  std::unique_ptr<opal::am::Context> context;            // goes first: its callbacks use the rest
+  std::unique_ptr<opal::am::Context>
+      context;  // its callbacks use the members above; ~opal_context() ends regions and pools before it
 
   ~opal_context() override {
     regions.clear();
-    pools.clear();  // registered ones have something of the context
+    pools.clear();  // a RegisteredPool uses the context
     context.reset();
   }
   void on_peer_connected(opal::am::Endpoint& peer) noexcept override {
@@ -114,8 +116,8 @@ struct opal_context final : opal::am::Observer {
 
 namespace {
 
-/// The pool that serves a hint, opened by its first block.  It stays; nothing is locked while blocks are taken from it,
-/// which may need the context's own lock.
+/// The pool that serves a hint, opened by its first block.  It stays.  The caller takes blocks without pools_mutex,
+/// since that may take the context's own lock.
 opal::Result<const MemoryPool*> pool_for(opal_context& context, std::string_view hint) {
   const std::lock_guard lock{context.pools_mutex};
   if (const auto found = context.pools.find(hint); found != context.pools.end()) return &found->second;
@@ -201,7 +203,7 @@ opal_status_t opal_context_open(const opal_context_options_t* options, opal_cont
     }
     if (is_missing(opened->options.settings, opened->options.setting_count) ||
         is_missing(opened->options.secret, opened->options.secret_size)) {
-      return misuse("opal_context_open: settings and secret need their bytes");
+      return misuse("opal_context_open: settings or secret is NULL and its size is not 0");
     }
   }
   opal::am::Options am_options;
@@ -211,7 +213,7 @@ opal_status_t opal_context_open(const opal_context_options_t* options, opal_cont
   for (std::size_t i = 0; i < opened->options.setting_count; ++i) {
     const opal_setting_t& setting = opened->options.settings[i];
     if (setting.name == nullptr || setting.value == nullptr) {
-      return misuse("opal_context_open: a setting is a name and a value");
+      return misuse("opal_context_open: a setting has no name or no value");
     }
     opened->settings.emplace_back(setting.name, setting.value);
   }
@@ -311,7 +313,10 @@ opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handl
 opal_status_t opal_set_handler_with_buffers(opal_context_t* context, uint16_t tag, opal_handler_fn handler,
                                             opal_allocate_fn allocate, opal_release_fn release, void* user) noexcept {
   if (context == nullptr || handler == nullptr || allocate == nullptr || !opal::kUserTags.contains(tag)) {
-    return misuse("opal_set_handler_with_buffers: a context, two functions and a tag for programs are needed");
+    return misuse(
+        "opal_set_handler_with_buffers: a context, two functions and a tag from OPAL_TAG_USER_FIRST to "
+        "OPAL_TAG_USER_LAST "
+        "are needed");
   }
   return add_handler(*context, {tag, handler, allocate, release, user});
 }
@@ -340,7 +345,7 @@ opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, 
 
 void opal_deregister(opal_region_t* region) noexcept {
   if (region == nullptr) return;
-  std::list<opal_region> removed;  // ends, and deregisters, without the mutex
+  std::list<opal_region> removed;  // destroyed, and so deregistered, after the mutex is released
   const std::lock_guard guard{region->context->mutex};
   auto& regions = region->context->regions;
   const auto place = std::find_if(regions.begin(), regions.end(), [&](const auto& entry) { return &entry == region; });
@@ -361,7 +366,8 @@ void opal_region_key(const opal_region_t* region, const void** key, size_t* size
 
 opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights, opal_region_t** region) noexcept {
   if (context == nullptr || region == nullptr || (rights & ~static_cast<std::uint32_t>(OPAL_REMOTE_ALL)) != 0) {
-    return misuse("opal_register_address_space: a context, OPAL_REMOTE_* rights, and somewhere to put the region");
+    return misuse(
+        "opal_register_address_space: a context, OPAL_REMOTE_* rights, and somewhere to put the region are needed");
   }
   auto result = opal::am::AddressSpaceRegistration::enable(*context->context, static_cast<opal::Rights>(rights));
   if (!result) return fail(result.error());
@@ -386,7 +392,9 @@ opal_status_t opal_exclude(opal_region_t* address_space, const void* address, si
 
 opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory) noexcept {
   if (address_space == nullptr || !address_space->everything || size == 0 || memory == nullptr) {
-    return misuse("opal_map_unregistered: a region of opal_register_address_space, a size, and somewhere to put it");
+    return misuse(
+        "opal_map_unregistered: a region of opal_register_address_space, a size, and somewhere to put the address are "
+        "needed");
   }
   auto mapped = address_space->everything->map_unregistered(size);
   if (!mapped) return fail(mapped.error());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/core/bytes.hpp — spans of bytes, sizes in bytes, and helpers that copy plain structs to and from bytes.
 #pragma once
-#if __cplusplus < 202002L  // every header that programs include begins here
+#if __cplusplus < 202002L  // most public headers include this one
 #error "OPAL needs C++20: compile with -std=c++20"
-#include <OPAL needs C++20>  // no such file: the compiler stops instead of naming every consequence
+#include <OPAL needs C++20>  // no such file: the compiler stops here and prints no follow-up errors
 #endif
 #include <compare>
 #include <cstddef>
@@ -20,7 +20,7 @@ using MutableBytes = std::span<std::byte>;    ///< bytes that may be written
 /// Bytes of a cache line on all supported processors; clang 14 has no std::hardware_destructive_interference_size.
 inline constexpr std::size_t kCacheLine = 64;
 
-/// A number of bytes as the type of a configuration variable: written as "4 KiB", "16M".
+/// The type of a configuration variable that is a number of bytes, written as "4 KiB" or "16M".
 struct ByteSize {
   std::uint64_t bytes = 0;
   friend constexpr auto operator<=>(ByteSize, ByteSize) = default;

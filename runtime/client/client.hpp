@@ -22,7 +22,7 @@
 
 namespace runtime {
 
-/// The key under which every process publishes the address blob of its active-message Context.
+/// The key under which every process publishes the address of its active-message Context.
 inline constexpr std::string_view kAddressKey = "opal.am";
 
 /// A request of opalrun to every rank, for a checkpoint (docs/design/checkpoint.md).

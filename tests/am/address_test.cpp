@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address blobs: what goes in comes out; whatever a peer sends instead is refused and never read beyond its end.
+// Addresses: what goes in comes out; whatever a peer sends instead is refused and never read beyond its end.
 #include "opal/am/bootstrap/address.hpp"
 
 #include <gtest/gtest.h>

@@ -141,7 +141,7 @@ TEST_F(Bootstrap, AProofWithAWrongAddressBehindIsHungUpOn) {
           *server.context));
       const std::vector<std::byte> blob(std::min<std::size_t>(size, 64 * 1024), std::byte{'x'});
       wire::Head head = wire::make_head(ours, wire::kConnector, challenge, fresh_nonce(), blob);
-      if (!right_blob) head.blob[0] ^= std::byte{1};
+      if (!right_blob) head.address_proof[0] ^= std::byte{1};
       head.size = size;
       head.proof = wire::proof_of(ours, wire::kConnector, challenge, head);
       ASSERT_GT(::send(visitor.get(), &head, sizeof head, MSG_NOSIGNAL), 0);

@@ -138,7 +138,8 @@ TEST(Choice, TheVariableLeavesTransportsOut) {
   config::Store store;
   store.set("am_transports", "^fast");
   ScriptedContext context{store};
-  EXPECT_THAT(context.connect({"fast", "slow"}).explain(), HasSubstr("fast: not usable here: not among am_transports"));
+  EXPECT_THAT(context.connect({"fast", "slow"}).explain(),
+              HasSubstr("fast: not usable here: not allowed by am_transports"));
 }
 
 }  // namespace

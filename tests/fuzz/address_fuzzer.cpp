@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers send before anything else: address blobs and memory keys.  Neither may crash, or reach beyond its bytes.
+// What peers send before anything else: addresses and memory keys.  Neither may crash, or reach beyond its bytes.
 #include <cstdint>
 #include <cstdlib>
 

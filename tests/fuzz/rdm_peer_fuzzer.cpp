@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers of transports over reliable datagrams (ofi, portals4) send before they have proven anything: address blobs
+// What peers of transports over reliable datagrams (ofi, portals4) send before they have proven anything: addresses
 // and Hellos; and memory handles.
 #include <cstdint>
 #include <cstdlib>

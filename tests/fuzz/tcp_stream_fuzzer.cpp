@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tcp peer may send: frames cut in any way, and address blobs.  The first byte decides how the rest is cut.
+// What a tcp peer may send: frames cut in any way, and addresses.  The first byte decides how the rest is cut.
 #include <algorithm>
 #include <array>
 #include <cstdint>

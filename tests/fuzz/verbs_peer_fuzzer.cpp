@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers of the verbs transport send before they have proven anything: address blobs, and requests.
+// What peers of the verbs transport send before they have proven anything: addresses, and requests.
 #include <cstdint>
 #include <cstdlib>
 

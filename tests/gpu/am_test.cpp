@@ -512,7 +512,7 @@ TEST(GpuAmDirect, SmcudaTakesThePlaceOfSmAndReachesPeersThatHaveOnlySm) {
         ContextEnd here{other, "smcuda,sm"};
         const auto transports = here.context->transports();
         EXPECT_TRUE(std::any_of(transports.begin(), transports.end(), [](const auto& transport) {
-          return transport.name == "sm" && !transport.usable && transport.reason == "smcuda does its work";
+          return transport.name == "sm" && !transport.usable && transport.reason == "smcuda reaches its peers";
         }));
         EXPECT_EQ(here.peer->attributes().transport, "smcuda");
         const DeviceBuffer buffer{64};

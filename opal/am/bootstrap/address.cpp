@@ -52,25 +52,25 @@ std::vector<std::byte> encode(const Address& address) {
 Result<Address> decode(ByteSpan bytes) {
   Header header{};
   if (bytes.size() > kMaxAddressSize || !read_object(bytes, header) || header.magic != kMagic) {
-    return Error{Errc::protocol, 0, "address blob: not an OPAL address", bytes.size()};
+    return Error{Errc::protocol, 0, "address: not an OPAL address", bytes.size()};
   }
   if (header.version != kVersion) {
-    return Error{Errc::version_mismatch, 0, "address blob: made by another version of OPAL", header.version};
+    return Error{Errc::version_mismatch, 0, "address: made by another version of OPAL", header.version};
   }
-  if (header.count > kMaxTransports) return Error{Errc::protocol, 0, "address blob: too many transports", header.count};
+  if (header.count > kMaxTransports) return Error{Errc::protocol, 0, "address: too many transports", header.count};
   Address address{{header.id_high, header.id_low}, {}};
   ByteSpan rest = bytes.subspan(sizeof header);
   for (std::uint16_t i = 0; i < header.count; ++i) {
     Entry entry{};
-    if (!read_object(rest, entry)) return Error{Errc::protocol, 0, "address blob: truncated", bytes.size()};
+    if (!read_object(rest, entry)) return Error{Errc::protocol, 0, "address: truncated", bytes.size()};
     rest = rest.subspan(sizeof entry);
-    if (entry.size > rest.size()) return Error{Errc::protocol, 0, "address blob: truncated", bytes.size()};
+    if (entry.size > rest.size()) return Error{Errc::protocol, 0, "address: truncated", bytes.size()};
     // The name must be viewed in the caller's bytes, not in the local copy.
     const char* name = reinterpret_cast<const char*>(rest.data()) - sizeof entry;
     address.transports.push_back({{name, ::strnlen(name, entry.transport.size())}, rest.first(entry.size)});
     rest = rest.subspan(entry.size);
   }
-  if (!rest.empty()) return Error{Errc::protocol, 0, "address blob: bytes after the end", rest.size()};
+  if (!rest.empty()) return Error{Errc::protocol, 0, "address: bytes after the end", rest.size()};
   return address;
 }
 

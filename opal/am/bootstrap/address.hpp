@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/bootstrap/address.hpp — a Context's address blob: its identity and the address of each of its modules.
+// opal/am/bootstrap/address.hpp — a Context's address: its identity and the address of each of its modules.
 // Wire (little endian):  u32 magic | u16 version | u16 count | u64 id.high | u64 id.low | count x entry
 //                 entry: char name[16], zero padded | u32 size | size bytes
 // The bytes come from a peer: decode() checks every field.  Pure functions; any thread.

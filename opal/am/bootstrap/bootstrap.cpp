@@ -168,8 +168,8 @@ void Bootstrap::set_clock(const Deadline& at) noexcept {
 
 Bootstrap::Reading Bootstrap::read(Pending& pending) {
   for (;;) {
-    const MutableBytes wanted =
-        pending.head_is_genuine ? MutableBytes{pending.blob} : std::as_writable_bytes(std::span{&pending.head, 1});
+    const MutableBytes wanted = pending.head_is_genuine ? MutableBytes{pending.peer_address}
+                                                        : std::as_writable_bytes(std::span{&pending.head, 1});
     while (pending.received < wanted.size()) {
       const ssize_t got =
           ::recv(pending.socket.get(), wanted.data() + pending.received, wanted.size() - pending.received, 0);
@@ -178,8 +178,9 @@ Bootstrap::Reading Bootstrap::read(Pending& pending) {
       pending.received += static_cast<std::size_t>(got);
     }
     if (pending.head_is_genuine) {
-      return same(pending.head.blob, bootstrap_wire::proof_of_blob(secret_, pending.blob)) ? Reading::whole
-                                                                                           : Reading::broken;
+      return same(pending.head.address_proof, bootstrap_wire::proof_of_address(secret_, pending.peer_address))
+                 ? Reading::whole
+                 : Reading::broken;
     }
     if (!same(pending.head.proof,
               bootstrap_wire::proof_of(secret_, bootstrap_wire::kConnector, pending.challenge, pending.head))) {
@@ -191,7 +192,7 @@ Bootstrap::Reading Bootstrap::read(Pending& pending) {
     if (pending.head.size == 0 || pending.head.size > kMaxAddressSize) return Reading::broken;
     pending.head_is_genuine = true;
     pending.received = 0;
-    pending.blob.resize(pending.head.size);
+    pending.peer_address.resize(pending.head.size);
   }
 }
 

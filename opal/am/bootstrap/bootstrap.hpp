@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/bootstrap/bootstrap.hpp — connection setup without a launcher: two Contexts exchange only their address
-// blobs over a TCP socket (wire.hpp); then both connect by the best transport.
+// opal/am/bootstrap/bootstrap.hpp — connection setup without a launcher: two Contexts exchange only their addresses
+// over a TCP socket (wire.hpp); then both connect by the best transport.
 // A pending connection costs a descriptor and about 250 bytes until its peer has proved that it knows the secret.
 // Ownership: the Context owns the Bootstrap.  Threads: under the Context's lock; the Context's progress() accepts.
 // exchange_addresses() blocks its caller and takes no lock.
@@ -46,9 +46,9 @@ class OPAL_EXPORT Bootstrap {
   /// The address of the first listening socket.
   [[nodiscard]] const sockaddr_storage& address() const noexcept { return address_; }
 
-  /// Does not block.  Accepts connections and reads from them.  Calls `arrived(ByteSpan blob)` for each complete,
-  /// authenticated blob; if it returns true, sends the blob `own` back.  Closes the connection afterwards.  Returns the
-  /// number of calls of `arrived`.
+  /// Does not block.  Accepts connections and reads from them.  Calls `arrived(ByteSpan address)` for each complete,
+  /// authenticated address; if it returns true, sends the address `own` back.  Closes the connection afterwards.
+  /// Returns the number of calls of `arrived`.
   template <class Arrived>
   std::size_t progress(ByteSpan own, Arrived arrived) {
     accept_new();
@@ -61,7 +61,7 @@ class OPAL_EXPORT Bootstrap {
           continue;
         case Reading::broken: break;
         case Reading::whole:
-          if (arrived(pending->blob)) answer(*pending, own);
+          if (arrived(pending->peer_address)) answer(*pending, own);
           ++count;
           break;
       }
@@ -72,18 +72,19 @@ class OPAL_EXPORT Bootstrap {
   }
 
  private:
-  static constexpr std::size_t kMaxPending = 64;           // pending connections at once; see make_room()
-  static constexpr std::chrono::seconds kTimeout{5};       // a pending connection is closed after this time
-  static constexpr std::chrono::milliseconds kPause{100};  // without accept() after it found no free descriptor
+  static constexpr std::size_t kMaxPending = 64;      // pending connections at once; see make_room()
+  static constexpr std::chrono::seconds kTimeout{5};  // a pending connection is closed after this time
+  static constexpr std::chrono::milliseconds kPause{
+      100};  // no accept() for so long after one failed for lack of descriptors or memory
 
   enum class Reading { more, whole, broken };
   struct Pending {
     Fd socket;
     bootstrap_wire::Challenge challenge;
     bootstrap_wire::Head head{};
-    bool head_is_genuine = false;   // the head is complete and its proof is right
-    std::vector<std::byte> blob{};  // allocated with the announced size when head_is_genuine
-    std::size_t received = 0;       // bytes of the head; bytes of the blob when head_is_genuine
+    bool head_is_genuine = false;           // the head is complete and its proof is right
+    std::vector<std::byte> peer_address{};  // allocated with the announced size when head_is_genuine
+    std::size_t received = 0;               // bytes of the head; bytes of the address when head_is_genuine
     Deadline timeout = Deadline::after(kTimeout);
   };
 
@@ -110,9 +111,10 @@ class OPAL_EXPORT Bootstrap {
   std::list<Pending> pending_;  // oldest first
 };
 
-/// The connecting side: sends the blob `own` and returns the listener's blob.  Blocks at most for `timeout` (negative:
-/// no limit).  Retries refused connections until then, so the listener may start later.
-/// Errors: invalid_argument, unreachable, timed_out, permission, version_mismatch, protocol, os.
+/// The connecting side: sends the address `own` and returns the listener's address.  Blocks at most for `timeout`
+/// (negative: no limit).  Retries refused connections until then, so the listener may start later. Errors:
+/// invalid_argument, unreachable, timed_out, permission (the listener's proof is wrong), version_mismatch, protocol
+/// (also: the listener refused this side's proof or address), os.
 Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, const Secret& secret, ByteSpan own,
                                                   std::chrono::milliseconds timeout);
 

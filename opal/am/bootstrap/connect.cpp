@@ -28,8 +28,9 @@ Result<void> wait_for(int socket, short events, const Deadline& deadline) {
 }
 
 /// The listener closes the connection without a reason when it refuses, so a peer without the secret learns nothing.
-Error hung_up() {
-  return {Errc::protocol, 0, "bootstrap: the listener hung up: another secret, or it cannot reach our address"};
+Error connection_closed() {
+  return {Errc::protocol, 0,
+          "bootstrap: the listener closed the connection: another secret, or it cannot reach our address"};
 }
 
 Result<void> receive_all(int socket, MutableBytes bytes, const Deadline& deadline) {
@@ -38,7 +39,7 @@ Result<void> receive_all(int socket, MutableBytes bytes, const Deadline& deadlin
     if (got > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(got));
     } else if (got == 0 || errno == ECONNRESET) {
-      return hung_up();
+      return connection_closed();
     } else if (errno == EAGAIN) {
       OPAL_TRY(wait_for(socket, POLLIN, deadline));
     } else if (errno != EINTR) {
@@ -84,7 +85,7 @@ Result<void> send_all(int socket, ByteSpan bytes, const Deadline& deadline) {
     } else if (errno == EAGAIN) {
       OPAL_TRY(wait_for(socket, POLLOUT, deadline));
     } else if (errno == EPIPE || errno == ECONNRESET) {
-      return hung_up();
+      return connection_closed();
     } else if (errno != EINTR) {
       return Error{Errc::unreachable, errno, "send(bootstrap)"};
     }
@@ -168,12 +169,12 @@ Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, co
     return Error{Errc::permission, 0, "bootstrap: the listener does not know our secret"};
   }
   if (theirs.size > kMaxAddressSize) return Error{Errc::protocol, 0, "bootstrap: address too long", theirs.size};
-  std::vector<std::byte> blob(theirs.size);
-  OPAL_TRY(receive_all(socket->get(), blob, deadline));
-  if (!same(theirs.blob, bootstrap_wire::proof_of_blob(secret, blob))) {
+  std::vector<std::byte> address(theirs.size);
+  OPAL_TRY(receive_all(socket->get(), address, deadline));
+  if (!same(theirs.address_proof, bootstrap_wire::proof_of_address(secret, address))) {
     return Error{Errc::protocol, 0, "bootstrap: the listener's address was changed on its way"};
   }
-  return blob;
+  return address;
 }
 
 }  // namespace opal::am

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Creates `folder` and its missing parents with mode 0700.  Fails for a folder of another user (a program under sudo
-/// that kept HOME): a secret file there would be unreadable for its owner.
+/// that kept HOME): the owner could not read a secret file there.
 Result<void> make_folder(const fs::path& folder) {
   struct stat about {};
   if (::stat(folder.c_str(), &about) == 0) {
@@ -28,11 +28,11 @@ Result<void> make_folder(const fs::path& folder) {
                  "this user's secret file: its folder belongs to another user (HOME, XDG_CONFIG_HOME)", about.st_uid};
   }
   if (errno != ENOENT || !folder.has_relative_path()) {
-    return Error{Errc::os, errno, "this user's secret file: its folder cannot be looked at"};
+    return Error{Errc::os, errno, "this user's secret file: stat() of its folder failed"};
   }
   OPAL_TRY(make_folder(folder.parent_path()));
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error{Errc::os, errno, "this user's secret file: its folder cannot be made"};
+    return Error{Errc::os, errno, "this user's secret file: its folder cannot be created"};
   }
   return {};
 }
@@ -90,8 +90,9 @@ std::string user_secret_file() {
 
 Result<SecretChoice> choose_secret(const std::string& secret_file) {
   if (secret_file == kNoProofs) {
-    log::once(log::Level::warn, "am.secret.none", "am",
-              "am_secret_file=none: whatever process knows an address of this one may connect, also of other users");
+    log::once(
+        log::Level::warn, "am.secret.none", "am",
+        "am_secret_file=none: every process that knows an address of this one may connect, also one of another user");
     return SecretChoice{{}, "none: am_secret_file=none", {}};
   }
   OPAL_TRY_ASSIGN(const std::optional<std::string> named, named_secret_text(secret_file));
@@ -103,7 +104,8 @@ Result<SecretChoice> choose_secret(const std::string& secret_file) {
   const Result<std::string> text = user_secret_text(path);
   const Result<Secret> secret = text ? Secret::from_text(*text) : text.error();
   if (secret) return SecretChoice{*secret, path, {}};
-  const std::string source = "this process's own: " + (path.empty() ? "" : path + ": ") + to_string(secret.error());
+  const std::string source =
+      "random, known to this process only: " + (path.empty() ? "" : path + ": ") + to_string(secret.error());
   log::debug("am", "secret: {}", source);
   return SecretChoice{secret_of_process(), source, secret.error()};
 }

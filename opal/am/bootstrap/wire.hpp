@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/bootstrap/wire.hpp — the messages of a bootstrap exchange, and their proofs.  Little endian.
 //   1. The listener sends a Challenge.
-//   2. The connector sends a Head and its address blob.
-//   3. The listener sends a Head and its address blob, or closes the connection.
-// Each Head proves that its sender knows the secret; the proof covers the blob, the challenge and the connector's
-// nonce. Pure functions.
+//   2. The connector sends a Head and its address.
+//   3. The listener sends a Head and its address, or closes the connection.
+// Each Head proves that its sender knows the secret; the proof covers the side, the address, the challenge and
+// the connector's nonce. Pure functions.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -27,12 +27,12 @@ struct Challenge {
 };
 static_assert(sizeof(Challenge) == 32 && std::has_unique_object_representations_v<Challenge>, "wire layout");
 
-/// Before each side's address blob.
+/// Precedes each side's address.
 struct Head {
-  Nonce nonce;         ///< the connector's, in both directions
-  std::uint64_t size;  ///< of the blob, bytes
-  Proof blob;          ///< proof_of_blob()
-  Proof proof;         ///< proof_of(): covers the Challenge and the fields above
+  Nonce nonce;          ///< the connector's, in both directions
+  std::uint64_t size;   ///< of the address, bytes
+  Proof address_proof;  ///< proof_of_address()
+  Proof proof;          ///< proof_of(): covers the Challenge and the fields above
 };
 static_assert(sizeof(Head) == 88 && std::has_unique_object_representations_v<Head>, "wire layout v2");
 
@@ -40,8 +40,8 @@ static_assert(sizeof(Head) == 88 && std::has_unique_object_representations_v<Hea
 inline constexpr std::string_view kConnector = "bootstrap connector";
 inline constexpr std::string_view kListener = "bootstrap listener";
 
-inline Proof proof_of_blob(const Secret& secret, ByteSpan blob) noexcept {
-  return secret.prove("bootstrap blob", {blob});
+inline Proof proof_of_address(const Secret& secret, ByteSpan address) noexcept {
+  return secret.prove("bootstrap address", {address});
 }
 
 inline Proof proof_of(const Secret& secret, std::string_view side, const Challenge& challenge,
@@ -50,8 +50,8 @@ inline Proof proof_of(const Secret& secret, std::string_view side, const Challen
 }
 
 inline Head make_head(const Secret& secret, std::string_view side, const Challenge& challenge, const Nonce& nonce,
-                      ByteSpan blob) noexcept {
-  Head head{nonce, blob.size(), proof_of_blob(secret, blob), {}};
+                      ByteSpan address) noexcept {
+  Head head{nonce, address.size(), proof_of_address(secret, address), {}};
   head.proof = proof_of(secret, side, challenge, head);
   return head;
 }

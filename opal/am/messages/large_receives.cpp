@@ -20,7 +20,7 @@ struct LargeReceives::Incoming : Completion {
         header(parsed.header.begin(), parsed.header.end()) {
     fn = [](Completion& self) noexcept {
       auto& message = static_cast<Incoming&>(self);
-      message.all.pulled(message, message.error);
+      message.all.mark_arrived(message, message.error);
     };
   }
   [[nodiscard]] std::uint64_t total() const noexcept { return header.size() + offer.size; }
@@ -33,8 +33,8 @@ struct LargeReceives::Incoming : Completion {
   State state = State::waiting;
   Error why{};  // why it cannot be received; code 0: it can
   std::byte* buffer = nullptr;
-  Block own;            // the buffer if it is library memory
-  BufferSource source;  // otherwise the source of the buffer
+  Block own;            // memory of `buffer` if it is the library's
+  BufferSource source;  // source of `buffer` if it is the program's
 };
 
 LargeReceives::LargeReceives(const btl::HandlerTable& handlers, std::uint64_t limit, bool& retry) noexcept
@@ -73,14 +73,14 @@ void LargeReceives::on_offer(btl::Delivery& delivery) noexcept {
   retry_ = retry_ || waits();
 }
 
-/// False: the message waits for memory.  If it returns true and the message has no memory, the message is refused.
+/// False: the message waits for memory.  True: it has memory, or is refused (`why`), or no longer exists.
 bool LargeReceives::take_memory(Incoming& message) noexcept {
   if (const auto found = sources_.find(message.offer.tag); found != sources_.end()) {
     const BufferSource source = found->second;
     btl::Endpoint& from = message.from;
     std::byte* const buffer = source.allocate(source.object, *static_cast<Endpoint*>(from.upper), message.offer.tag,
                                               message.header, message.total());
-    if (!is_here(from, message)) {  // allocate() called back and the peer was found dead
+    if (!still_exists(from, message)) {  // allocate() called the library, which found the peer dead
       if (buffer != nullptr && source.release != nullptr) source.release(source.object, buffer);
       return true;
     }
@@ -89,16 +89,16 @@ bool LargeReceives::take_memory(Incoming& message) noexcept {
     if (buffer == nullptr) message.why = {Errc::limit_reached, 0, "BufferSource: no buffer", message.total()};
     return true;
   }
-  if ((hungry_ != nullptr && hungry_ != &message) || message.total() > limit_ - held_) {
+  if ((first_without_memory_ != nullptr && first_without_memory_ != &message) || message.total() > limit_ - held_) {
     // A tag whose source was cleared after the offer uses library memory: the limit applies.
     if (message.total() > limit_) {
       message.why = {Errc::limit_reached, 0, "large message: longer than am_large_limit", message.total()};
       return true;
     }
-    if (hungry_ == nullptr) hungry_ = &message;
+    if (first_without_memory_ == nullptr) first_without_memory_ = &message;
     return false;
   }
-  hungry_ = nullptr;
+  first_without_memory_ = nullptr;
   message.own = take_block(message.total());
   message.buffer = message.own.memory.get();
   if (message.buffer == nullptr) {
@@ -138,7 +138,7 @@ void LargeReceives::forget_oldest_spare() noexcept {
 }
 
 /// Compares addresses only: `message` may be destroyed already.
-bool LargeReceives::is_here(btl::Endpoint& route, const Incoming& message) const noexcept {
+bool LargeReceives::still_exists(btl::Endpoint& route, const Incoming& message) const noexcept {
   const auto peer = peers_.find(&route);
   return peer != peers_.end() && std::any_of(peer->second.messages.begin(), peer->second.messages.end(),
                                              [&](const auto& each) { return each.get() == &message; });
@@ -155,27 +155,27 @@ bool LargeReceives::start(btl::Endpoint& route) noexcept {
     if (first == messages.size()) return true;
     Incoming& message = *messages[first];
     if (message.buffer == nullptr && !take_memory(message)) return false;
-    if (!is_here(route, message)) continue;
+    if (!still_exists(route, message)) continue;
     if (message.buffer == nullptr) {
       --waiting_;
-      pulled(message, message.why);
+      mark_arrived(message, message.why);
       continue;
     }
-    message.state = State::pulling;
+    message.state = State::getting;
     --waiting_;
     const Post post = route.module().get(route, message.buffer + message.header.size(), nullptr, message.offer.address,
                                          message.handle, message.offer.size, message);
-    if (post == Post::queued || !is_here(route, message)) continue;
+    if (post == Post::queued || !still_exists(route, message)) continue;
     if (post == Post::again) {
       message.state = State::waiting;
       ++waiting_;
       return false;
     }
-    pulled(message, post == Post::failed ? message.error : Error{});
+    mark_arrived(message, post == Post::failed ? message.error : Error{});
   }
 }
 
-void LargeReceives::pulled(Incoming& message, const Error& why) noexcept {
+void LargeReceives::mark_arrived(Incoming& message, const Error& why) noexcept {
   message.state = State::arrived;
   message.why = why;
   if (why.code == Errc{} && !message.header.empty()) {
@@ -202,7 +202,7 @@ void LargeReceives::deliver(btl::Endpoint& route) noexcept {
     }
     if (message->why.code == Errc{}) {
       btl::Delivery delivery{route, message->offer.tag, {message->buffer, message->total()}};
-      message->source = {};  // the handler's call returns the buffer to the program
+      message->source = {};  // from here on the handler owns the buffer
       handlers_.dispatch(delivery);
     }
     send_end(route, {message->offer.name, static_cast<std::uint64_t>(message->why.code)});
@@ -212,7 +212,7 @@ void LargeReceives::deliver(btl::Endpoint& route) noexcept {
 
 /// Frees or releases the message's memory.
 void LargeReceives::drop(Incoming& message) noexcept {
-  if (hungry_ == &message) hungry_ = nullptr;
+  if (first_without_memory_ == &message) first_without_memory_ = nullptr;
   if (message.own.memory != nullptr) give_back(std::move(message.own));
   if (message.buffer != nullptr && message.source.release != nullptr) {
     message.source.release(message.source.object, message.buffer);

@@ -50,7 +50,7 @@ class LargeReceives {
  private:
   static constexpr std::size_t kMostSpareBytes = std::size_t{8} << 20;  // of spares_
 
-  enum class State : std::uint8_t { waiting, pulling, arrived };
+  enum class State : std::uint8_t { waiting, getting, arrived };
   struct Incoming;
   /// Memory of the library.
   struct Block {
@@ -70,13 +70,13 @@ class LargeReceives {
   /// Starts the waiting messages of a route in order; false: one has to wait for memory or for the transport.
   bool start(btl::Endpoint& route) noexcept;
   bool take_memory(Incoming& message) noexcept;
-  [[nodiscard]] bool is_here(btl::Endpoint& route, const Incoming& message) const noexcept;
+  [[nodiscard]] bool still_exists(btl::Endpoint& route, const Incoming& message) const noexcept;
   /// Returns a spare or new block; its memory is null if the allocation failed.  Spares save the page faults of new
   /// memory.
   Block take_block(std::size_t size) noexcept;
   void give_back(Block block) noexcept;
   void forget_oldest_spare() noexcept;
-  void pulled(Incoming& message, const Error& why) noexcept;
+  void mark_arrived(Incoming& message, const Error& why) noexcept;
   void deliver(btl::Endpoint& route) noexcept;
   void drop(Incoming& message) noexcept;
   void send_end(btl::Endpoint& to, const wire::LargeEnd& end) noexcept;
@@ -89,7 +89,7 @@ class LargeReceives {
   std::deque<Block> spares_;                        // free blocks, oldest first; freed before limit_ is exceeded
   std::size_t spare_bytes_ = 0;                     // at most kMostSpareBytes
   std::size_t waiting_ = 0;                         // messages in State::waiting
-  const Incoming* hungry_ = nullptr;                // waits for library memory; no other message gets any before it
+  const Incoming* first_without_memory_ = nullptr;  // waits for library memory; no other message gets any before it
   std::unordered_map<btl::Endpoint*, Peer> peers_;  // routes with a message that is not handled yet
   std::unordered_map<Tag, BufferSource> sources_;
   std::deque<End> ends_;  // LargeEnds that the transport did not take, oldest first

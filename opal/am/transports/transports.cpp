@@ -44,13 +44,15 @@ Transports Transports::open(const btl::ModuleParameters& parameters, const confi
   Transports result;
   for (const btl::Component* component : registry.components()) {
     if (!filter.allows(*component)) {
-      result.refused.push_back({component->name, "not among am_transports"});
+      result.refused.push_back({component->name, "not allowed by am_transports"});
       continue;
     }
-    const auto does_its_work = [&](const auto& module) { return module->attributes().also == component->name; };
-    if (const auto other = std::find_if(result.modules.begin(), result.modules.end(), does_its_work);
+    // The component that also reaches the peers has the higher exclusivity, so it was opened before.
+    const auto replaces_it = [&](const auto& module) { return module->attributes().also == component->name; };
+    if (const auto other = std::find_if(result.modules.begin(), result.modules.end(), replaces_it);
         other != result.modules.end()) {
-      result.refused.push_back({component->name, fmt::format("{} does its work", (*other)->attributes().transport)});
+      result.refused.push_back(
+          {component->name, fmt::format("{} reaches its peers", (*other)->attributes().transport)});
       continue;
     }
     if (auto usable = component->usable(store); !usable) {

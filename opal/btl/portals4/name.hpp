@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/portals4/name.hpp — the address of a module in the network, which is part of its address blob.  Each change
+// opal/btl/portals4/name.hpp — the address of a module in the network, which is part of its address.  Each change
 // requires a new wire::kWireVersion.
 #pragma once
 #include <portals4.h>

@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "structs go over the w
 inline constexpr std::uint8_t kWireVersion = 2;
 inline constexpr std::uint32_t kMagic = 0x726c706f;  // "oplr"
 
-/// The address blob of a module.
+/// The address of a module.
 struct Address {
   std::uint32_t magic;
   std::uint16_t version;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address blobs and the choice of interfaces.
+// Addresses and the choice of interfaces.
 #include "opal/btl/tcp/connections/address.hpp"
 
 #include <arpa/inet.h>

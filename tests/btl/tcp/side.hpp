@@ -52,7 +52,7 @@ struct TcpSide final : btl::Observer {
     EXPECT_TRUE(route) << (route ? "" : to_string(route.error()));
     return route ? *route : nullptr;
   }
-  /// What a peer without a secret that has the address blob proves to know.
+  /// What a peer without a secret that has the address proves to know.
   [[nodiscard]] Secret key() const { return btl::tcp::connection_key({}, btl::tcp::decode(module->address())->token); }
   [[nodiscard]] std::uint16_t port() const {
     return btl::tcp::decode(module->address())->sockets.front().port_number();
@@ -108,7 +108,7 @@ class RawPeer {
       }
     }
   }
-  /// Answers the challenge of `side` as a peer with the right address blob would, unless told otherwise.
+  /// Answers the challenge of `side` as a peer with the right address would, unless told otherwise.
   void greet(TcpSide& side, const PeerId& from = PeerId::random(), std::uint64_t max_send = 4096) {
     greet(side, from, side.id, max_send, side.key());
   }

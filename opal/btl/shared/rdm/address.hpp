@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/rdm/address.hpp — makes the address blob of a module and checks that of a peer.
+// opal/btl/shared/rdm/address.hpp — makes the address of a module and checks that of a peer.
 #pragma once
 #include <cstdint>
 #include <string_view>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/shared/rdm/wire.hpp — the wire format.  Each change here requires a new kWireVersion.  Little endian.
 // Every message is a Frame and its payload, filled up to a multiple of 16 bytes.
-//   1. connector: Hello, then the address blob of its module.
+//   1. connector: Hello, then the address of its module.
 //   2. acceptor: Welcome.
 //   3. connector: Confirm.  Then both sides send messages.
 #pragma once
@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "structs go over the w
 inline constexpr std::uint16_t kWireVersion = 1;
 inline constexpr std::size_t kMostName = 256;  ///< bytes of an address of the network
 
-/// The fixed part of a module's address blob; name_size bytes of its address in the network follow.
+/// The fixed part of a module's address; name_size bytes of its address in the network follow.
 struct AddressHead {
   std::uint32_t magic;  ///< of the transport
   std::uint16_t version;
@@ -41,7 +41,7 @@ enum class Kind : std::uint8_t {
   credits,      ///< only returns Frame::credits
   ping,         ///< no effect: its send fails if the peer is dead
   goodbye,      ///< the last message: the sender has disconnected
-  hello,        ///< payload: Hello, address blob; Frame::slot is kNoSlot
+  hello,        ///< payload: Hello, address; Frame::slot is kNoSlot
   welcome,      ///< payload: Welcome
   confirm,      ///< payload: Confirm
 };

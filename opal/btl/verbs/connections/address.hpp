@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/connections/address.hpp — checks the address blob of a peer's module.  Pure functions.
+// opal/btl/verbs/connections/address.hpp — checks the address of a peer's module.  Pure functions.
 #pragma once
 #include "opal/btl/shared/socket_address.hpp"
 #include "opal/btl/verbs/wire.hpp"
