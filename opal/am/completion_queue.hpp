@@ -59,14 +59,14 @@ class CompletionQueue {
     return slot;
   }
   Post settle(Completion& completion, Post posted) noexcept {
-    if (answer == Post::queued) return answer;  // the slot may be in use for another operation already
+    if (posted == Post::queued) return posted;  // the slot may be in use for another operation already
     const Lock::Guard guard{context_.lock()};
     auto& slot = static_cast<Slot&>(completion);
-    if (answer == Post::again) {
+    if (posted == Post::again) {
       slot.next = std::exchange(free_, &slot);
-      return answer;
+      return posted;
     }
-    if (answer == Post::done) slot.error = {};
+    if (posted == Post::done) slot.error = {};
     append(slot);
     return Post::queued;
   }
