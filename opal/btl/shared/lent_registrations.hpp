@@ -14,6 +14,7 @@
 #include "opal/btl/delivery.hpp"
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/shared/rdma_replies.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/rcache/registrations/lease.hpp"
 
@@ -36,7 +37,7 @@ class LentRegistrations {
   /// Ends all leases of the peer of `endpoint`.
   void endpoint_gone(Endpoint& endpoint) noexcept { lent_.erase(&endpoint); }
   /// Registrations lent now, to all peers.
-  [[nodiscard]] std::size_t lent() const noexcept;
+  [[nodiscard]] OPAL_EXPORT std::size_t lent() const noexcept;
 
  private:
   [[nodiscard]] Result<rcache::Lease> lend(std::size_t already_lent, const wire::LendRequest& request,

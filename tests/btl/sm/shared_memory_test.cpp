@@ -310,7 +310,7 @@ TEST(SmShared, AnAnswerThatNobodyAskedForEndsTheConversationAndAStrangeQuestionI
     ASSERT_TRUE(answer) << to_string(answer.error());
     EXPECT_EQ(answer->hello.kind, HelloKind::pool);
     EXPECT_EQ(answer->hello.pool, 4711U);
-    EXPECT_FALSE(answer->pool) << "there is no such pool";
+    EXPECT_FALSE(answer->file) << "there is no such pool";
     EXPECT_FALSE(peer.there->dead());
   }
   ASSERT_TRUE(pump([&] { return victim.failures.size() == 1; }, victim));

@@ -82,26 +82,46 @@ void KnemRegions::after_fork_in_child() noexcept {
 
 // ---- The initiator
 
-const KnemCookie* KnemMechanism::find(const RemoteRange& range) noexcept {
-  const auto ask = [&] {
-    if (ask_) ask_(range.region);
-  };
-  const bool is_page = range.region.generation == kPageGeneration;
-  const KnemCookie& known = is_page ? page_ : cookies_.find({range.region, 0}, ask);
-  const std::uint64_t offset = range.address - known.region.base;
-  const std::uint64_t size = known.region.size;
-  const bool inside = offset <= size && range.size <= size - offset;
-  return known.cookie != 0 && inside ? &known : nullptr;
+KnemMechanism::KnemMechanism(std::shared_ptr<KnemDevice> device, const KnemCookie& page) : device_(std::move(device)) {
+  entries_.push_back({page, true, 0, {}});
+}
+
+void KnemMechanism::take(const KnemCookie& answer) noexcept {
+  for (Entry& entry : entries_) {
+    if (entry.known.region.generation != answer.region.generation || entry.answered) continue;
+    entry.known = answer;
+    entry.answered = true;
+    return;
+  }  // else it was evicted while the answer was in flight
+}
+
+KnemMechanism::Entry* KnemMechanism::find(const RemoteRange& range) noexcept {
+  for (Entry& entry : entries_) {
+    if (entry.known.region.generation != range.region.generation) continue;
+    entry.used = ++uses_;
+    if (!entry.answered && entry.again.is_due() && ask_) ask_(range.region);
+    const std::uint64_t offset = range.address - entry.known.region.base;
+    const std::uint64_t size = entry.known.region.size;
+    const bool inside = offset <= size && range.size <= size - offset;
+    return entry.known.cookie != 0 && inside ? &entry : nullptr;
+  }
+  if (range.region.generation == kPageGeneration) return nullptr;
+  if (entries_.size() == kMost) {
+    entries_.erase(std::ranges::min_element(entries_, {}, &Entry::used));
+  }
+  entries_.push_back({{range.region, 0}, false, ++uses_, {}});
+  if (ask_) ask_(range.region);
+  return nullptr;
 }
 
 CopyOutcome KnemMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
-  const KnemCookie* const known = find(there);
-  if (known == nullptr) return {0, {Errc::busy, 0, "sm: no knem cookie for this memory", there.address}};
+  Entry* const entry = find(there);
+  if (entry == nullptr) return {0, {Errc::busy, 0, "sm: no knem cookie for this memory", there.address}};
   CopyOutcome outcome;
-  const std::uint64_t offset = there.address - known->region.base;
+  const std::uint64_t offset = there.address - entry->known.region.base;
   while (outcome.copied < there.size) {
     const std::uint64_t piece = std::min(there.size - outcome.copied, kPiece);
-    const auto done = device_->copy(known->cookie, offset + outcome.copied, here + outcome.copied, piece, write);
+    const auto done = device_->copy(entry->known.cookie, offset + outcome.copied, here + outcome.copied, piece, write);
     if (!done) {
       outcome.error = done.error();
       break;
@@ -113,7 +133,7 @@ CopyOutcome KnemMechanism::copy(const RemoteRange& there, std::byte* here, bool 
   } else if (outcome.error.code == Errc::busy) {
     // The owner has destroyed the region, for a newer one or before a fork.  The next use requests a new cookie.  A
     // device without a region for kMostStale successive cookies is broken.
-    cookies_.forget(there.region.generation);
+    entries_.erase(entries_.begin() + (entry - entries_.data()));
     if (++stale_ == kMostStale) outcome.error.code = Errc::not_supported;
   }
   return outcome;

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "opal/btl/shared/registrations/registration_table.hpp"
-#include "opal/btl/sm/single_copy/answers.hpp"
 #include "opal/btl/sm/single_copy/copy_mechanism.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
@@ -46,7 +45,6 @@ struct KnemCookie {
   SoftwareHandle region{};   ///< the registration that the cookie covers, as in the owner's table
   std::uint64_t cookie = 0;  ///< 0: refused
 };
-inline std::uint64_t generation_of(const KnemCookie& cookie) noexcept { return cookie.region.generation; }
 
 /// Cookies of this process's registrations.  After a fork a written page is a new physical page (copy on write), while
 /// a region keeps the old one.  So all regions end before a fork, and peers request new cookies.  Threads: any.
@@ -89,13 +87,12 @@ class OPAL_EXPORT KnemMechanism final : public CopyMechanism {
   using Ask = std::function<void(const SoftwareHandle& region)>;
 
   /// `page`: the cookie of the peer's ProbePage, from the handshake.
-  KnemMechanism(std::shared_ptr<KnemDevice> device, const KnemCookie& page) noexcept
-      : device_(std::move(device)), page_(page) {}
+  KnemMechanism(std::shared_ptr<KnemDevice> device, const KnemCookie& page);
 
   /// Sets the function that requests a cookie from the peer.  Required before the first use.
   void on_need(Ask ask) { ask_ = std::move(ask); }
   /// Takes the peer's answer to a request.
-  void take(const KnemCookie& answer) noexcept { cookies_.take(answer); }
+  void take(const KnemCookie& answer) noexcept;
 
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::knem; }
   [[nodiscard]] bool reaches_all() const noexcept override { return false; }
@@ -103,13 +100,19 @@ class OPAL_EXPORT KnemMechanism final : public CopyMechanism {
   CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept override;
 
  private:
-  /// The cookie that covers `range`, valid until cookies_ changes; null: none.  Requests an unknown cookie.
-  const KnemCookie* find(const RemoteRange& range) noexcept;
+  struct Entry {
+    KnemCookie known;
+    bool answered;       // false: the request has no answer yet
+    std::uint64_t used;  // value of uses_ at the last use
+    AskAgain again;
+  };
+  /// The entry whose cookie covers `range`, valid until entries_ changes; null: none.  Requests an unknown cookie.
+  Entry* find(const RemoteRange& range) noexcept;
 
   std::shared_ptr<KnemDevice> device_;
   Ask ask_;
-  const KnemCookie page_;
-  Answers<KnemCookie, &generation_of> cookies_{kMost};
+  std::vector<Entry> entries_;
+  std::uint64_t uses_ = 0;
   int stale_ = 0;  // successive copies for whose cookie the device had no region
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/sm/single_copy/shared_mechanism.hpp"
 
+#include <algorithm>
+
 #include "opal/core/copy.hpp"
 #include "opal/core/log.hpp"
 #include "opal/mpool/shared_pool.hpp"
@@ -24,17 +26,37 @@ PeerPool PeerPool::attach(std::uint32_t number, std::uint64_t base, int file) no
   return pool;
 }
 
+void SharedMechanism::need(std::uint32_t number) noexcept {
+  if (entries_.size() == kMost) {
+    entries_.erase(std::ranges::min_element(entries_, {}, &Entry::used));
+  }
+  entries_.push_back({{number, 0, {}}, false, ++uses_, {}});
+  if (ask_) ask_(number);
+}
+
+void SharedMechanism::take(PeerPool pool) noexcept {
+  for (Entry& entry : entries_) {
+    if (entry.pool.number != pool.number || entry.answered) continue;
+    entry.pool = std::move(pool);
+    entry.answered = true;
+    return;
+  }  // else it was evicted while the answer was in flight
+}
+
 std::byte* SharedMechanism::map(const RemoteRange& range) noexcept {
   if (range.pool == 0) return nullptr;
-  const auto ask = [&] {
-    if (ask_) ask_(range.pool);
-  };
-  const PeerPool& pool = pools_.find({range.pool, 0, {}}, ask);
-  const MutableBytes bytes = pool.map.bytes();
-  const std::uint64_t offset = range.address - pool.base;
-  // A broken peer can report any base.
-  if (offset > bytes.size() || range.size > bytes.size() - offset) return nullptr;
-  return bytes.data() + offset;
+  for (Entry& entry : entries_) {
+    if (entry.pool.number != range.pool) continue;
+    entry.used = ++uses_;
+    if (!entry.answered && entry.again.is_due() && ask_) ask_(range.pool);
+    const MutableBytes bytes = entry.pool.map.bytes();
+    const std::uint64_t offset = range.address - entry.pool.base;
+    // A broken peer can report any base.
+    if (offset > bytes.size() || range.size > bytes.size() - offset) return nullptr;
+    return bytes.data() + offset;
+  }
+  need(range.pool);
+  return nullptr;
 }
 
 CopyOutcome SharedMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
@@ -42,6 +64,11 @@ CopyOutcome SharedMechanism::copy(const RemoteRange& there, std::byte* here, boo
   if (mapped == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", there.address}};
   copy_host_memory(write ? mapped : here, write ? here : mapped, there.size);
   return {there.size, {}};
+}
+
+std::size_t SharedMechanism::mapped() const noexcept {
+  return static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(),
+                                                [](const Entry& entry) { return static_cast<bool>(entry.pool.map); }));
 }
 
 }  // namespace opal::btl::sm

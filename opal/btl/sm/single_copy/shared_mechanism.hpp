@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/single_copy/shared_mechanism.hpp — single copy of memory in a shared pool of the peer.  The first use
 // requests the pool's descriptor from the peer's connection manager, which answers also while the peer's program
-// computes.  Until the pool is mapped, copy() fails with busy and the other mechanisms copy.  Then copies are plain
-// loads and stores, without the kernel.  A pool's file cannot shrink, and a mapping keeps its memory, so the owner's
-// death causes no SIGBUS. Owns the mappings, at most kMost per peer; the least recently used is unmapped.  Threads: as
-// the module.
+// computes.  Until the pool is mapped, copy() fails with busy and the other mechanisms copy.  AskAgain repeats the
+// request.  Then copies are plain loads and stores, without the kernel.  A pool's file cannot shrink, and a mapping
+// keeps its memory, so the owner's death causes no SIGBUS. Owns the mappings, at most kMost per peer; the least
+// recently used is unmapped.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <utility>
+#include <vector>
 
-#include "opal/btl/sm/single_copy/answers.hpp"
 #include "opal/btl/sm/single_copy/copy_mechanism.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/system/mapping.hpp"
@@ -26,7 +25,6 @@ struct PeerPool {
   /// Maps the pool whose descriptor is `file`, which stays the caller's; -1: the peer has refused.
   OPAL_EXPORT static PeerPool attach(std::uint32_t number, std::uint64_t base, int file) noexcept;
 };
-inline std::uint64_t key_of(const PeerPool& pool) noexcept { return pool.number; }
 
 class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
  public:
@@ -36,7 +34,7 @@ class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
   /// Sets the function that requests a pool from the peer.  Required before the first use.
   void on_need(Ask ask) { ask_ = std::move(ask); }
   /// Takes the peer's answer to a request.
-  void take(PeerPool pool) noexcept { pools_.take(std::move(pool)); }
+  void take(PeerPool pool) noexcept;
 
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::shared; }
   [[nodiscard]] bool reaches_all() const noexcept override { return false; }
@@ -47,13 +45,20 @@ class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
   std::byte* map(const RemoteRange& range) noexcept;
 
   /// Number of pools that are mapped now.
-  [[nodiscard]] std::size_t mapped() const noexcept {
-    return pools_.count_if([](const PeerPool& pool) { return static_cast<bool>(pool.map); });
-  }
+  [[nodiscard]] std::size_t mapped() const noexcept;
 
  private:
+  struct Entry {
+    PeerPool pool;
+    bool answered = false;   // false: the request has no answer yet
+    std::uint64_t used = 0;  // value of uses_ at the last use
+    AskAgain again;
+  };
+  void need(std::uint32_t number) noexcept;
+
   Ask ask_;
-  Answers<PeerPool, &key_of> pools_{kMost};
+  std::vector<Entry> entries_;  // few: most processes have one pool
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace opal::btl::sm
