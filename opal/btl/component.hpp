@@ -43,7 +43,7 @@ struct Component {
   std::uint32_t exclusivity = 0;  ///< the highest that reaches a peer is used: smcuda > sm > verbs > ofi > tcp
   const config::GroupInfo* vars = nullptr;  ///< its configuration variables
   Reach reach = Reach::others;
-  /// Checks whether this process can use the transport on this host.  Opens nothing.  The error is the reason for the
+  /// Checks whether this process can use the transport on this host.  Opens no module.  The error is the reason for the
   /// user, e.g. "no /dev/infiniband".
   Result<void> (*usable)(const config::Store& store) noexcept = &always_usable;
   /// Opens the modules of one Context.  `parameters` refers to objects that outlive the modules.

@@ -90,8 +90,8 @@ class OPAL_EXPORT Endpoint {
   friend class Module;
   Endpoint* next_ = nullptr;  // in the module's list of endpoints
   Endpoint* previous_ = nullptr;
-  std::uint64_t marked_ = 0;  // latest checkpoint round whose marker this side has sent
-  std::uint64_t heard_ = 0;   // latest checkpoint round whose marker has arrived
+  std::uint64_t marker_sent_ = 0;      // the latest checkpoint whose marker this side has sent
+  std::uint64_t marker_received_ = 0;  // the latest checkpoint whose marker has arrived
 };
 
 }  // namespace opal::btl

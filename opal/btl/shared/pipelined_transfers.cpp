@@ -53,7 +53,7 @@ TransferPiece* PipelinedTransfers::take(RdmaOperation& operation) noexcept {
   const auto free =
       std::find_if(pieces.begin(), pieces.end(), [](const Piece& each) { return each.operation == nullptr; });
   if (free == pieces.end()) return nullptr;
-  free->state = is_software(operation.handle) ? Piece::State::to_ask : Piece::State::to_move;
+  free->state = is_software(operation.handle) ? Piece::State::to_ask : Piece::State::moving;
   return &*free;
 }
 
@@ -107,7 +107,7 @@ void PipelinedTransfers::on_lent(Delivery& delivery) noexcept {
     if (lent.code == 0) give_back(delivery.from, lent.name);  // the operation has ended: return the registration unused
     return;
   }
-  piece->state = Piece::State::to_move;
+  piece->state = Piece::State::moving;
   const Move outcome = take_lent(*piece, lent, delivery.data.subspan(sizeof lent));
   proceed(*piece, outcome == Move::ended || operation->failed() ? Move::ended : move(*piece));
 }
@@ -121,7 +121,7 @@ TransferEngine::Move PipelinedTransfers::take_lent(Piece& piece, const wire::Len
     piece.lent = true;
     piece.lent_name = lent.name;
     if (!handle) return end(handle.error());
-    piece.device = *handle;
+    piece.lent_handle = *handle;
     // With a software handle the piece would send a LendRequest again.
     if (is_software(*handle)) return end({Errc::protocol, 0, "lent registration: not a device's handle"});
   } else if (static_cast<Errc>(lent.code) != Errc::not_supported) {
@@ -151,7 +151,7 @@ TransferEngine::Move PipelinedTransfers::move_registered(Piece& piece) noexcept 
     registered = piece.lease->cookie().get<MemoryHandle>();
     local = &registered;
   }
-  const MemoryHandle& remote = piece.lent ? piece.device : operation.handle;
+  const MemoryHandle& remote = piece.lent ? piece.lent_handle : operation.handle;
   return outcome_of(piece, post(piece, *operation.to, piece.local(), local, remote));
 }
 

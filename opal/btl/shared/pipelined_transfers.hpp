@@ -63,14 +63,14 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
  private:
   struct Piece : TransferPiece {
     enum class State : std::uint8_t {
-      to_ask,   ///< the LendRequest is to be sent
-      asked,    ///< the target's answer is awaited
-      to_move,  ///< to be posted, or posted: to the device if `lent` or with a device's handle, else by messages
+      to_ask,  ///< the LendRequest is to be sent
+      asked,   ///< the target's answer is awaited
+      moving,  ///< to be posted, or posted: to the device if `lent` or with a device's handle, else by messages
     };
     State state = State::to_ask;
     bool lent = false;            // `device` is lent by the target and must be returned
     std::uint64_t lent_name = 0;  // Lent::name, for the return
-    MemoryHandle device;          // remote; valid while `lent`
+    MemoryHandle lent_handle;     // of the target's device; valid while `lent`
     rcache::Lease lease;          // of the local memory
   };
   using Pieces = std::array<Piece, 2>;

@@ -15,7 +15,8 @@ namespace opal::btl {
 
 void MessageTransport::on_marker(void* /*object*/, Delivery& delivery) noexcept {
   std::uint64_t round = 0;
-  if (read_object(delivery.data, round)) delivery.from.heard_ = std::max(delivery.from.heard_, round);
+  if (read_object(delivery.data, round))
+    delivery.from.marker_received_ = std::max(delivery.from.marker_received_, round);
 }
 
 void MessageTransport::quiesce(std::uint64_t round) noexcept {
@@ -28,10 +29,10 @@ bool MessageTransport::quiet() noexcept {
   bool all = true;
   for (Endpoint* endpoint = first_endpoint(); endpoint != nullptr; endpoint = endpoint->next_) {
     if (endpoint->dead()) continue;  // a dead peer sends no marker
-    if (endpoint->marked_ < round_ && send_inline(*endpoint, wire::kMarker, bytes_of(round_), {}) == Post::done) {
-      endpoint->marked_ = round_;
+    if (endpoint->marker_sent_ < round_ && send_inline(*endpoint, wire::kMarker, bytes_of(round_), {}) == Post::done) {
+      endpoint->marker_sent_ = round_;
     }
-    all = all && (endpoint->dead() || (endpoint->marked_ == round_ && endpoint->heard_ >= round_));
+    all = all && (endpoint->dead() || (endpoint->marker_sent_ == round_ && endpoint->marker_received_ >= round_));
   }
   if (!all || flush_.queued) return false;
   flush_.fn = [](Completion& self) noexcept { static_cast<QuietFlush&>(self).queued = false; };

@@ -22,7 +22,7 @@ constexpr std::size_t kSmallPayload = 4 << 10;
 
 /// progress() reads from the connection of the latest message without epoll_wait: one system call, not two.  Every
 /// kPollsPerCollect polls, and before a sleep, it collects the events of all connections.
-constexpr std::uint32_t kHotRounds = 256;  // polls without an event, after which it is not preferred
+constexpr std::uint32_t kHotPolls = 256;  // polls without an event, after which that connection is not preferred
 constexpr unsigned kPollsPerCollect = 8;
 
 Attributes attributes_of(const Config& config) {
@@ -231,18 +231,18 @@ Post Module::send(Fragment& fragment, Tag tag) noexcept {
 
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
-bool Module::worth_asking() noexcept {
-  constexpr std::uint32_t kBetweenMessages = 32;  // empty polls before rounds are skipped
-  constexpr std::uint32_t kRarest = 16;           // rounds to skip at most, with endpoints
-  constexpr std::uint32_t kRarestAlone = 256;     // without: only a new connection could be missed
+bool Module::worth_polling() noexcept {
+  constexpr std::uint32_t kPollsBeforeSkips = 32;          // polls without an event
+  constexpr std::uint32_t kMostSkipped = 16;               // rounds, with endpoints
+  constexpr std::uint32_t kMostSkippedWithoutPeers = 256;  // only a new connection is noticed later
   if (skip_ != 0) {
     --skip_;
     return false;
   }
-  ++quiet_;
-  if (quiet_ > kBetweenMessages) {
-    skip_ = std::min(quiet_ - kBetweenMessages, living().empty() ? kRarestAlone : kRarest);
-    quiet_ = std::min(quiet_, kBetweenMessages + kRarestAlone);
+  ++empty_polls_;
+  if (empty_polls_ > kPollsBeforeSkips) {
+    skip_ = std::min(empty_polls_ - kPollsBeforeSkips, living().empty() ? kMostSkippedWithoutPeers : kMostSkipped);
+    empty_polls_ = std::min(empty_polls_, kPollsBeforeSkips + kMostSkippedWithoutPeers);
   }
   return true;
 }
@@ -251,8 +251,8 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   turns_ = budget;
   events_ = 0;
   ++batches_;  // the answers of handlers leave together
-  if (worth_asking() && !poll_hot()) reactor_.collect();
-  if (events_ != 0 || reactor_.has_work()) quiet_ = 0;
+  if (worth_polling() && !poll_hot()) reactor_.collect();
+  if (events_ != 0 || reactor_.has_work()) empty_polls_ = 0;
   if (reactor_.has_work()) reactor_.run();
   --batches_;
   release_held();
@@ -269,7 +269,7 @@ void Module::release_held() noexcept {
 }
 
 bool Module::poll_hot() noexcept {
-  if (hot_ == nullptr || quiet_ > kHotRounds) return false;
+  if (hot_ == nullptr || empty_polls_ > kHotPolls) return false;
   hot_->poll();
   return hot_ != nullptr && ++polls_ % kPollsPerCollect != 0;
 }

@@ -69,7 +69,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   void release_held() noexcept;
   /// True when this round should poll the kernel.  A poll costs as much as several messages through shared memory, so
   /// after 32 rounds without an event rounds are skipped, up to 16 in a row (256 without endpoints).
-  bool worth_asking() noexcept;
+  bool worth_polling() noexcept;
   /// Waits until the other hosts have acknowledged all data, for at most kCloseTimeout.
   void linger() noexcept;
   /// Receives from the connection of the latest message.  True: this round need not collect events of the others.
@@ -79,8 +79,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   Reactor reactor_;  // before all members that are or own a Source
   std::vector<std::byte> address_;
   Acceptor acceptor_;
-  std::uint32_t quiet_ = 0;        // polls of the kernel in a row without an event
-  std::uint32_t skip_ = 0;         // rounds still to skip, see worth_asking()
+  std::uint32_t empty_polls_ = 0;  // of the kernel, in a row
+  std::uint32_t skip_ = 0;         // rounds still to skip, see worth_polling()
   std::size_t turns_ = 0;          // handlers that the current progress() may still run
   std::size_t events_ = 0;         // events of the current progress()
   std::size_t batches_ = 0;        // open batches; a receive() counts as one

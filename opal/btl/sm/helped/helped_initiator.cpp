@@ -19,7 +19,7 @@ namespace {
 // stream of transfers is faster with large ones.
 constexpr std::uint32_t kLeastShare = 2;
 constexpr std::uint32_t kLeastShareInStream = 8;
-constexpr std::uint32_t kMostAlone = 256;  // maximum of units while no piece comes from the target
+constexpr std::uint32_t kMostWithoutPieces = 256;  // maximum of units while no piece comes from the target
 // Limit of the wait for the target at an abandoned transfer.  A running target needs less than a millisecond per piece.
 constexpr std::chrono::seconds kEndTimeout{10};
 
@@ -32,10 +32,10 @@ std::uint32_t least_share(const HelpedTransfer& transfer) noexcept {
 bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
                                   Completion& completion) noexcept {
   HelpedState& helped = peer.helped;
-  const std::uint32_t now = progress_.progress_calls();
+  const std::uint32_t calls = progress_.progress_calls();
   // In a stream, throughput counts more than latency, and each transfer of work between the two sides costs time.
-  const bool streamed = helped.last_post == now || (helped.initiator != nullptr && helped.initiator->count != 0);
-  helped.last_post = now;
+  const bool streamed = helped.last_post == calls || (helped.initiator != nullptr && helped.initiator->count != 0);
+  helped.last_post = calls;
   // To wake the target, or to wait until it runs on a shared core, costs more than to copy alone.
   const bool away = cores_shared_ || peer.is_asleep() || !helped.asks_target();
   const bool attached = peer.memory().copy.find(MechanismKind::xpmem) != nullptr;
@@ -141,7 +141,7 @@ bool HelpedInitiator::may_copy(Endpoint& peer) const noexcept {
 
 /// Whether a pipelined transfer leaves its units to the target for now.  When no piece has come in time, the target
 /// does not count as one that helps.
-bool HelpedInitiator::waits_for_target(InitiatorState& state) const noexcept {
+bool HelpedInitiator::leaves_units_to_target(InitiatorState& state) const noexcept {
   if (state.running().mode == TransferMode::cooperative) return false;
   if (now_ns() - state.last_moved_ns >= target_wait_ns_) state.target_helps = false;
   return state.target_helps;
@@ -153,7 +153,7 @@ std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   const HelpedTransfer& transfer = state.running();
   const UnitRange units = state.ring.take_from_back(least_share(transfer), state.share);
   if (units.count == 0) return 0;
-  state.share = std::min(2 * state.share, kMostAlone);
+  state.share = std::min(2 * state.share, kMostWithoutPieces);
   const std::uint64_t offset = offset_of(units.first);
   const RemoteRange part{transfer.remote.address + offset, bytes_of_units(units, transfer.remote.size),
                          transfer.remote.region, transfer.remote.pool};
@@ -215,7 +215,7 @@ std::size_t HelpedInitiator::advance(Endpoint& peer) noexcept {
     state.last_moved_ns = now_ns();
     state.share = kMostShare;
     state.target_helps = true;
-  } else if (may_copy(peer) && !state.ring.over() && !waits_for_target(state)) {
+  } else if (may_copy(peer) && !state.ring.over() && !leaves_units_to_target(state)) {
     count += copy_share(peer);
   }
   if (!state.requested && state.ring.claims().left() != 0) send_request(peer);

@@ -53,7 +53,7 @@ class HelpedInitiator {
   std::size_t advance(Endpoint& peer) noexcept;
   std::size_t take_pieces(Endpoint& peer) noexcept;
   [[nodiscard]] bool may_copy(Endpoint& peer) const noexcept;
-  bool waits_for_target(InitiatorState& state) const noexcept;
+  bool leaves_units_to_target(InitiatorState& state) const noexcept;
   std::size_t copy_share(Endpoint& peer) noexcept;
   bool finish(Endpoint& peer) noexcept;
   static void wait_for_target(Endpoint& peer) noexcept;

@@ -17,8 +17,8 @@
 namespace opal::btl::tcp {
 namespace {
 
-constexpr unsigned kMostRounds = 5;
-constexpr std::uint64_t kFirstPauseNs = 100'000'000;  // before the second round; doubles each time
+constexpr unsigned kMostPasses = 5;
+constexpr std::uint64_t kFirstPauseNs = 100'000'000;  // before the second pass; doubles each time
 
 std::uint64_t in_ns(std::chrono::milliseconds time) noexcept {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
@@ -169,15 +169,15 @@ void Dialer::on_deadline() noexcept {
     return owner_.on_unreachable({Errc::unreachable, ETIMEDOUT, "tcp connect: no address of the peer answered in time",
                                   (now_ns() - began_ns_) / 1'000'000});
   }
-  if (next_ == candidates_.size() && attempts_.empty()) return end_of_round();
+  if (next_ == candidates_.size() && attempts_.empty()) return end_of_pass();
   start_next();
 }
 
-void Dialer::end_of_round() noexcept {
-  if (worth_another_round_ && ++rounds_ < kMostRounds) {
-    worth_another_round_ = false;
+void Dialer::end_of_pass() noexcept {
+  if (some_transient_ && ++passes_ < kMostPasses) {
+    some_transient_ = false;
     next_ = 0;
-    return set_deadline(now_ns() + (kFirstPauseNs << (rounds_ - 1)));
+    return set_deadline(now_ns() + (kFirstPauseNs << (passes_ - 1)));
   }
   // The most specific error: the first with another code than unreachable, else the last.
   Error why{Errc::unreachable, 0, "tcp connect: the peer has no address"};
@@ -187,9 +187,9 @@ void Dialer::end_of_round() noexcept {
   owner_.on_unreachable(why);
 }
 
-void Dialer::failed(Attempt& attempt, const Error& why, bool may_come_again) noexcept {
+void Dialer::failed(Attempt& attempt, const Error& why, bool transient) noexcept {
   outcomes_[attempt.candidate()] = why;
-  worth_another_round_ = worth_another_round_ || may_come_again;
+  some_transient_ = some_transient_ || transient;
   std::erase_if(attempts_, [&](const auto& mine) { return mine.get() == &attempt; });
   if (next_ < candidates_.size() || attempts_.empty()) set_deadline(now_ns());
 }
@@ -202,7 +202,7 @@ std::string Dialer::describe() const {
   std::string text;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const Error& outcome = outcomes_[i];
-    const bool started = i < next_ || rounds_ > 0;
+    const bool started = i < next_ || passes_ > 0;
     text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", to_string(candidates_[i]),
                         outcome.code != Errc{} ? opal::to_string(outcome)
                         : started              ? "no answer yet"

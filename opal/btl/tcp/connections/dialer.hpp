@@ -58,9 +58,9 @@ class Dialer final : public Source {
  private:
   friend class Attempt;
   void start_next() noexcept;
-  void end_of_round() noexcept;
+  void end_of_pass() noexcept;
   void welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept;
-  void failed(Attempt& attempt, const Error& why, bool may_come_again) noexcept;
+  void failed(Attempt& attempt, const Error& why, bool transient) noexcept;
 
   const Config& config_;
   const HandshakeSides sides_;
@@ -69,8 +69,8 @@ class Dialer final : public Source {
   Owner& owner_;
   std::vector<std::unique_ptr<Attempt>> attempts_;  // in progress
   std::size_t next_ = 0;                            // the next candidate to try
-  unsigned rounds_ = 0;                             // complete ones
-  bool worth_another_round_ = false;                // this round had a failure that may be transient
+  unsigned passes_ = 0;                             // complete ones, through all candidates
+  bool some_transient_ = false;                     // this pass had a failure that may be transient
   std::uint64_t began_ns_ = 0;
   std::uint64_t give_up_ns_ = 0;
 };
