@@ -133,9 +133,10 @@ void Hub::on_message(overlay::Id host, Kind kind, ByteSpan content) {
       });
     case kKind<Names>:
       return remote.with<Names>(content, [&](const Names& m) {
-        server_.names(m.request, [&remote, id = m.request_id](int status, const std::vector<pmix::PackedItem>& items) {
-          remote.answer(NamesResult{id, status, items}, NamesResult{id, kTooLong, {}});
-        });
+        server_.names().serve(m.request,
+                              [&remote, id = m.request_id](int status, const std::vector<pmix::PackedItem>& items) {
+                                remote.answer(NamesResult{id, status, items}, NamesResult{id, kTooLong, {}});
+                              });
       });
     default: return;  // of a newer daemon, or nonsense
   }

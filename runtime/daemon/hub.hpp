@@ -49,7 +49,7 @@ class Hub final : public pmix::Cluster, private TreeUser {
   }
   Result<void> notify(const pmix::PackedEvent& event) override { return pass_on(event, kOwnHost); }
   void modex(unsigned rank, Data answer) override;
-  void names(const pmix::NameRequest& request, Items answer) override { server_.names(request, answer); }
+  void names(const pmix::NameRequest& request, Items answer) override { server_.names().serve(request, answer); }
 
  private:
   static constexpr std::uint32_t kOwnHost = 0;

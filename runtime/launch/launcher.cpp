@@ -324,7 +324,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   };
   job_->on_checkpoint = [this](const Checkpoint& said) { quiescence_->on_answer(said.rank, said.text); };
   job_->on_ended = [this](unsigned rank) {
-    local_->server()->end_names(rank);
+    local_->server()->names().end(rank);
     quiescence_->on_ended(rank);
     if (hub_) hub_->end(rank);
   };
