@@ -302,7 +302,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   shared_ = job_variables(options_, {session_.name(), session_.name(), *secret_file});
   if (oob) {
     oob_ = std::move(*oob);
-    shared_.emplace_back(kDaemonVariable, oob_->address_text());
+    shared_.emplace_back(kDaemonVariable, oob::to_hex(oob_->address()));
   } else if (hosts_.size() > 1) {
     return {0, fmt::format("daemons could not reach this host: {}", opal::to_string(oob.error()))};
   } else {
