@@ -88,7 +88,6 @@ class Hub final : public pmix::Cluster, private TreeUser {
   /// Forwarded modex requests without an answer.  Key: requesting host, number; value: the host of the rank.
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> forwarded_;
   std::uint64_t questions_ = 0;  // number of the last request of host 0
-  event::Timer finish_timer_;
   event::Timer finish_round_;
 };
 

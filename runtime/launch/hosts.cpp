@@ -318,15 +318,10 @@ std::vector<std::vector<std::uint32_t>> place_ranks(Map map, unsigned ranks, con
   for (std::size_t i = 0; left > 0; i = (i + 1) % hosts.size(), --left) ++counts[i];
   std::vector<std::vector<std::uint32_t>> placed(hosts.size());
   std::uint32_t next = 0;
-  if (map != Map::node) {
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      while (placed[i].size() < counts[i]) placed[i].push_back(next++);
-    }
-    return placed;
-  }
   while (next < ranks) {
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (placed[i].size() < counts[i]) placed[i].push_back(next++);
+      const std::size_t end = map == Map::node ? std::min<std::size_t>(placed[i].size() + 1, counts[i]) : counts[i];
+      while (placed[i].size() < end) placed[i].push_back(next++);
     }
   }
   return placed;
