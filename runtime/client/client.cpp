@@ -6,10 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -37,6 +36,7 @@ using opal::ByteSpan;
 using opal::Errc;
 using opal::Error;
 using opal::Result;
+using pmix::check;
 using pmix::InfoList;
 using pmix::to_error;
 
@@ -82,30 +82,16 @@ std::optional<std::uint64_t> number(const Value& value) {
 std::vector<unsigned> parse_ranks(std::string_view text, unsigned size) {
   std::vector<unsigned> ranks;
   for (const std::string_view part : opal::split(text, ',')) {
-    unsigned first = 0;
-    const char* const end = part.data() + part.size();
-    auto [next, error] = std::from_chars(part.data(), end, first);
-    unsigned last = first;
-    if (error == std::errc{} && next != end && *next == '-') error = std::from_chars(next + 1, end, last).ec;
-    if (error != std::errc{} || last >= size) continue;
-    for (unsigned rank = first; rank <= last; ++rank) ranks.push_back(rank);
+    const std::vector<std::string_view> bounds = opal::split(part, '-');
+    const auto first = opal::parse_number<unsigned>(bounds.front());
+    const auto last = opal::parse_number<unsigned>(bounds.back());
+    if (!first || !last || *last >= size) continue;
+    for (unsigned rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
-
-/// Sleeps before a request is repeated; each sleep is twice as long as the last, up to 20 ms.
-class Pause {
- public:
-  void operator()() {
-    std::this_thread::sleep_for(length_);
-    length_ = std::min(length_ * 2, std::chrono::microseconds{20'000});
-  }
-
- private:
-  std::chrono::microseconds length_{100};
-};
 
 Result<Client::Bytes> bytes_of_value(const pmix_value_t& value) {
   if (value.type != PMIX_BYTE_OBJECT) return Error{Errc::protocol, 0, "a published value is not bytes", value.type};
@@ -120,33 +106,27 @@ struct Question {
   pmix_proc_t owner;
   std::string key;
   InfoList infos{};
-  std::mutex mutex{};
-  std::condition_variable came{};
-  std::optional<Result<Client::Bytes>> answer{};
+  std::promise<Result<Client::Bytes>> answer{};
 };
 
 void on_value(pmix_status_t status, pmix_value_t* value, void* cookie) {
   const std::unique_ptr<std::shared_ptr<Question>> share{static_cast<std::shared_ptr<Question>*>(cookie)};
-  Question& question = **share;
-  const std::lock_guard guard{question.mutex};
-  question.answer = status == PMIX_SUCCESS && value != nullptr ? bytes_of_value(*value) : to_error(status, "PMIx_Get");
-  question.came.notify_all();
+  const bool good = status == PMIX_SUCCESS && value != nullptr;
+  (*share)->answer.set_value(good ? bytes_of_value(*value) : to_error(status, "PMIx_Get"));
 }
 
 Result<Client::Bytes> ask_once(const pmix_proc_t& owner, const std::string& key, const opal::Deadline& deadline) {
   const std::shared_ptr<Question> question{new Question{owner, key}};
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline.remaining());
   question->infos.add(PMIX_TIMEOUT, static_cast<int>(seconds.count()) + 1);
+  std::future<Result<Client::Bytes>> answer = question->answer.get_future();
   auto cookie = std::make_unique<std::shared_ptr<Question>>(question);
   const pmix_status_t status = PMIx_Get_nb(&question->owner, question->key.c_str(), question->infos.data(),
                                            question->infos.size(), on_value, cookie.get());
   if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Get");
   (void)cookie.release();  // on_value() owns it now
-  std::unique_lock lock{question->mutex};
-  if (!question->came.wait_for(lock, deadline.remaining(), [&] { return question->answer.has_value(); })) {
-    return Error{Errc::timed_out, 0, "PMIx_Get"};
-  }
-  return *std::move(question->answer);
+  if (answer.wait_for(deadline.remaining()) == std::future_status::ready) return answer.get();
+  return Error{Errc::timed_out, 0, "PMIx_Get"};
 }
 
 /// True for the answer that no process has published the key.
@@ -254,9 +234,7 @@ struct Client::State {
 
 Result<void> Client::State::join() {
   pmix_proc_t self;
-  if (const pmix_status_t status = PMIx_Init(&self, nullptr, 0); status != PMIX_SUCCESS) {
-    return to_error(status, "PMIx_Init: the launcher of this process does not answer");
-  }
+  OPAL_TRY(check(PMIx_Init(&self, nullptr, 0), "PMIx_Init: the launcher of this process does not answer"));
   job_id = self.nspace;
   rank = self.rank;
   const pmix_proc_t all_ranks = proc_of(job_id, PMIX_RANK_WILDCARD);
@@ -318,9 +296,7 @@ Result<void> Client::put(std::string_view key, ByteSpan value) {
   item.type = PMIX_BYTE_OBJECT;
   item.data.bo.bytes = const_cast<char*>(reinterpret_cast<const char*>(value.data()));  // PMIx_Put copies it
   item.data.bo.size = value.size();
-  const pmix_status_t status = PMIx_Put(PMIX_GLOBAL, name.c_str(), &item);
-  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Put");
-  return {};
+  return check(PMIx_Put(PMIX_GLOBAL, name.c_str(), &item), "PMIx_Put");
 }
 
 Result<void> Client::commit() {
@@ -330,18 +306,14 @@ Result<void> Client::commit() {
     state_->uncommitted.clear();
     return {};
   }
-  const pmix_status_t status = PMIx_Commit();
-  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Commit");
-  return {};
+  return check(PMIx_Commit(), "PMIx_Commit");
 }
 
 Result<void> Client::fence() {
   if (state_->singleton) return {};
   const pmix_proc_t all_ranks = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
   InfoList infos = state_->infos_of_fence();
-  const pmix_status_t status = PMIx_Fence(&all_ranks, 1, infos.data(), infos.size());
-  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Fence");
-  return {};
+  return check(PMIx_Fence(&all_ranks, 1, infos.data(), infos.size()), "PMIx_Fence");
 }
 
 Result<void> Client::fence_while(const std::function<void()>& work) {
@@ -362,8 +334,7 @@ Result<void> Client::fence_while(const std::function<void()>& work) {
     while (!answer.came.load(std::memory_order_acquire)) work();
     status = answer.status;
   }
-  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) return to_error(status, "PMIx_Fence");
-  return {};
+  return check(status, "PMIx_Fence");
 }
 
 Result<Client::Bytes> Client::get(unsigned rank, std::string_view key, std::chrono::seconds timeout) {
@@ -378,10 +349,11 @@ Result<Client::Bytes> Client::get(unsigned rank, std::string_view key, std::chro
   const opal::Deadline deadline = opal::Deadline::after(timeout);
   // libpmix's store in shared memory may answer that there is no such key instead of waiting for the owner's commit,
   // and every store does so for a key that the owner adds after its first commit.
-  for (Pause pause;; pause()) {
+  for (std::chrono::microseconds pause{100};; pause = std::min(pause * 2, std::chrono::microseconds{20'000})) {
     Result<Bytes> answer = ask_once(proc_of(state_->job_id, rank), name, deadline);
     if (!is_missing(answer)) return answer;
     if (deadline.expired()) return Error{Errc::timed_out, 0, "PMIx_Get: the rank has not published the key", rank};
+    std::this_thread::sleep_for(pause);
   }
 }
 
@@ -451,9 +423,7 @@ void Client::abort(int status, std::string_view text) noexcept {
 Result<void> Client::finalize() {
   if (state_->singleton || state_->finalized) return {};
   state_->finalized = true;
-  const pmix_status_t status = PMIx_Finalize(nullptr, 0);
-  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Finalize");
-  return {};
+  return check(PMIx_Finalize(nullptr, 0), "PMIx_Finalize");
 }
 
 }  // namespace runtime

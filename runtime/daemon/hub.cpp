@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "opal/core/clock.hpp"
+
 namespace runtime::daemon {
 namespace {
 
@@ -133,9 +135,10 @@ void Hub::on_message(overlay::Id host, Kind kind, ByteSpan content) {
       });
     case kKind<Names>:
       return remote.with<Names>(content, [&](const Names& m) {
-        server_.names(m.request, [&remote, id = m.request_id](int status, const std::vector<pmix::PackedItem>& items) {
-          remote.answer(NamesResult{id, status, items}, NamesResult{id, kTooLong, {}});
-        });
+        server_.names().serve(m.request,
+                              [&remote, id = m.request_id](int status, const std::vector<pmix::PackedItem>& items) {
+                                remote.answer(NamesResult{id, status, items}, NamesResult{id, kTooLong, {}});
+                              });
       });
     default: return;  // of a newer daemon, or nonsense
   }
@@ -201,16 +204,14 @@ void Hub::finish(std::chrono::milliseconds timeout) {
   const auto all_gone = [this] {
     return std::all_of(remotes_.begin(), remotes_.end(), [](const auto& entry) { return entry.second->gone(); });
   };
+  const opal::Deadline deadline = opal::Deadline::after(timeout);
   const std::function<void()> check = [&] {
-    if (all_gone()) return loop_.stop();
+    if (all_gone() || deadline.expired()) return loop_.stop();
     finish_round_ = loop_.after(kFinishRound, check);
   };
-  if (!all_gone()) {  // the loop does not remember a stop() from before it ran
-    finish_timer_ = loop_.after(timeout, [this] { loop_.stop(); });
-    check();
-    loop_.run();
-  }
-  finish_timer_ = finish_round_ = {};
+  loop_.post(check);  // the loop does not remember a stop() from before it ran
+  loop_.run();
+  finish_round_ = {};
   for (const auto& [index, remote] : remotes_) remote->kill_agent();
 }
 

@@ -49,7 +49,7 @@ class Hub final : public pmix::Cluster, private TreeUser {
   }
   Result<void> notify(const pmix::PackedEvent& event) override { return pass_on(event, kOwnHost); }
   void modex(unsigned rank, Data answer) override;
-  void names(const pmix::NameRequest& request, Items answer) override { server_.names(request, answer); }
+  void names(const pmix::NameRequest& request, Items answer) override { server_.names().serve(request, answer); }
 
  private:
   static constexpr std::uint32_t kOwnHost = 0;
@@ -88,7 +88,6 @@ class Hub final : public pmix::Cluster, private TreeUser {
   /// Forwarded modex requests without an answer.  Key: requesting host, number; value: the host of the rank.
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> forwarded_;
   std::uint64_t questions_ = 0;  // number of the last request of host 0
-  event::Timer finish_timer_;
   event::Timer finish_round_;
 };
 

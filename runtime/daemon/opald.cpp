@@ -323,7 +323,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
   options.environment = launch.environment;
   options.working_directory = launch.working_directory;
   launch::Variables shared = launch::job_variables(options, {bootstrap_.job_id, session_.name(), secret_file_});
-  shared.emplace_back(kDaemonVariable, oob_->address_text());
+  shared.emplace_back(kDaemonVariable, oob::to_hex(oob_->address()));
   std::string search_path = "/usr/bin:/bin";
   for (const auto& [name, value] : shared) {
     if (name == "PATH") search_path = value;
@@ -387,26 +387,27 @@ void serve(const Bootstrap& bootstrap, guard::CommandLine command_line) {
   auto guard =
       guard::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.silence_ms});
   if (!guard) give_up(opal::to_string(guard.error()));
+  const auto end_with = [&](const std::string& why) {
+    session.remove();
+    guard->quit();
+    give_up(why);
+  };
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // if the process guard dies, this process becomes the parent of its descendants
   // Signals of a terminal or an agent are ignored: the launcher forwards its signals by messages.
   auto signals = launch::Signals::block();
-  if (!signals) give_up(opal::to_string(signals.error()));
+  if (!signals) end_with(opal::to_string(signals.error()));
   launch::sweep_stale_sessions();
   const auto secret = opal::Secret::from_text(bootstrap.secret);
-  if (!secret) give_up(opal::to_string(secret.error()));
+  if (!secret) end_with(opal::to_string(secret.error()));
   auto topology = launch::discover_host();
-  if (!topology) give_up(opal::to_string(topology.error()));
+  if (!topology) end_with(opal::to_string(topology.error()));
   if (const auto created = session.create(); !created) {
-    guard->quit();
-    give_up(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
+    end_with(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
   }
   auto secret_file = session.keep_secret(bootstrap.secret);
+  if (!secret_file) end_with(opal::to_string(secret_file.error()));
   auto loop = event::Loop::create();
-  if (!secret_file || !loop) {
-    session.remove();
-    guard->quit();
-    give_up(opal::to_string(secret_file ? loop.error() : secret_file.error()));
-  }
+  if (!loop) end_with(opal::to_string(loop.error()));
   // Lives as long as the process.
   static Opald* daemon = new Opald{bootstrap, **loop, *guard, session, std::move(*topology), *secret_file};
   daemon->run(*secret);

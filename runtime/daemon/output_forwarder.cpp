@@ -30,10 +30,7 @@ Result<Fd> OutputForwarder::open(unsigned rank, stdio::Channel channel) {
 /// destroys `stream` with its Watch.  Returns false in that case, and when the pipe is empty now.
 bool OutputForwarder::read_some(Stream& stream) {
   std::string text(kReadSize, '\0');
-  ssize_t size = -1;
-  do {
-    size = ::read(stream.fd.get(), text.data(), text.size());
-  } while (size < 0 && errno == EINTR);
+  const ssize_t size = TEMP_FAILURE_RETRY(::read(stream.fd.get(), text.data(), text.size()));
   if (size < 0 && errno == EAGAIN) return false;
   if (size <= 0) {
     text_(stream.rank, stream.channel, {});

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,7 +51,7 @@ class Guard {
  private:
   void handle_request() {
     Request request{};
-    auto received = receive_message(duty_.socket, std::as_writable_bytes(std::span{&request, 1}), false);
+    auto received = receive_message(duty_.socket, std::as_writable_bytes(std::span{&request, 1}));
     if (!received || (received->has_value() && (*received)->size == 0)) return launcher_died();
     if (!received->has_value()) return;
     heard_ = timeout();

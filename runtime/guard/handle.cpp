@@ -101,7 +101,7 @@ Result<void> Handle::ask(const Request& request, const std::vector<int>& fds) {
 
 Result<std::optional<Report>> Handle::next() {
   Report report{};
-  OPAL_TRY_ASSIGN(auto received, receive_message(fd(), std::as_writable_bytes(std::span{&report, 1}), false));
+  OPAL_TRY_ASSIGN(auto received, receive_message(fd(), std::as_writable_bytes(std::span{&report, 1})));
   if (!received) return std::optional<Report>{};
   if (received->size == 0) return Error{Errc::peer_gone, 0, "the process guard"};
   return std::optional<Report>{report};

@@ -2,6 +2,7 @@
 #include "runtime/guard/protocol.hpp"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -29,16 +30,12 @@ Result<void> send_message(int socket, ByteSpan message, const std::vector<int>& 
     rights->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
     std::memcpy(CMSG_DATA(rights), fds.data(), fds.size() * sizeof(int));
   }
-  ssize_t sent = -1;
-  do {
-    sent = ::sendmsg(socket, &header, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  if (sent >= 0) return {};
+  if (TEMP_FAILURE_RETRY(::sendmsg(socket, &header, MSG_NOSIGNAL)) >= 0) return {};
   if (errno == EPIPE || errno == ECONNRESET) return Error{Errc::peer_gone, errno, "process guard: sendmsg"};
   return Error{Errc::os, errno, "process guard: sendmsg"};
 }
 
-Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes message, bool wait) {
+Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes message) {
   iovec part{message.data(), message.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(kMostFds * sizeof(int))];
   msghdr header{};
@@ -46,10 +43,7 @@ Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes m
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = sizeof control;
-  ssize_t size = -1;
-  do {
-    size = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
-  } while (size < 0 && errno == EINTR);
+  ssize_t size = TEMP_FAILURE_RETRY(::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT));
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<Received>{};
   if (size < 0 && errno == ECONNRESET) size = 0;
   if (size < 0) return Error{Errc::os, errno, "process guard: recvmsg"};

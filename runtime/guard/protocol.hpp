@@ -2,7 +2,6 @@
 // runtime/guard/protocol.hpp — the messages between the launcher and its process guard, over a SOCK_SEQPACKET pair.
 // Both processes run the same program, so messages have no version.  Receivers check the sizes.
 #pragma once
-#include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
@@ -69,8 +68,8 @@ struct Received {
   std::vector<Fd> fds;
 };
 
-/// Receives one message into `message`.  If none is there, waits if `wait` is true, else returns nothing.
+/// Receives one message into `message`; returns nothing if none is there.
 /// Errors: protocol (the size differs from that of `message`), os.
-Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes message, bool wait);
+Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes message);
 
 }  // namespace runtime::guard

@@ -134,10 +134,7 @@ Started start_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& i
   ::setpgid(pid, pid);  // both processes call it, so neither sees the rank in the process guard's group
   writer.reset();       // exec closes the other copy
   StartFailure failure{};
-  ssize_t size = -1;
-  do {
-    size = ::read(reader.get(), &failure, sizeof failure);
-  } while (size < 0 && errno == EINTR);
+  const ssize_t size = TEMP_FAILURE_RETRY(::read(reader.get(), &failure, sizeof failure));
   if (size == 0) return {pid, std::nullopt};
   ::waitpid(pid, nullptr, 0);
   if (size != sizeof failure) failure = {Step::fork, EIO};

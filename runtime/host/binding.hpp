@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/host/binding.hpp — assigns processors of a host to its ranks.  All but discover_host() are pure functions.
 #pragma once
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -20,17 +20,10 @@ constexpr char kSettings[] = "OPAL_SET";  // what opal::config::Store reads as t
 }  // namespace
 
 std::vector<std::string> to_environment(const Variables& variables) {
-  std::map<std::string, std::size_t> place;
+  std::map<std::string, std::string> last;
+  for (const auto& [name, value] : variables) last[name] = value;
   std::vector<std::string> result;
-  for (const auto& [name, value] : variables) {
-    const auto [entry, is_new] = place.emplace(name, result.size());
-    std::string text = fmt::format("{}={}", name, value);
-    if (is_new) {
-      result.push_back(std::move(text));
-    } else {
-      result[entry->second] = std::move(text);
-    }
-  }
+  for (const auto& [name, value] : last) result.push_back(fmt::format("{}={}", name, value));
   return result;
 }
 

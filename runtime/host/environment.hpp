@@ -13,7 +13,7 @@ namespace runtime::launch {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// "NAME=VALUE" of each variable.  A later variable replaces an earlier one of the same name, at the earlier position.
+/// "NAME=VALUE" of each variable, sorted by name.  A later variable replaces an earlier one of the same name.
 std::vector<std::string> to_environment(const Variables& variables);
 
 /// Names of a job on one host.

@@ -72,8 +72,6 @@ std::vector<std::uint32_t> LocalHost::dying_ranks() const {
   return dying;
 }
 
-void LocalHost::start() { start_more(); }
-
 void LocalHost::start_more() {
   while (!ending_ && asked_ < ranks_.size() && asked_ - settled_ < kStartsInFlight) {
     const std::size_t index = asked_++;

@@ -45,7 +45,7 @@ class LocalHost final : public RankHost, private pmix::Host {
 
   [[nodiscard]] const std::string& name() const noexcept override { return own().name; }
   [[nodiscard]] const std::vector<std::uint32_t>& ranks() const noexcept override { return own().ranks; }
-  void start() override;
+  void start() override { start_more(); }
   void signal(int signo, bool ends_the_job) override;
   void kill_all() override;
   void announce_death(unsigned rank) override;

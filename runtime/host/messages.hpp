@@ -2,7 +2,6 @@
 // runtime/host/messages.hpp — the texts of the launcher's messages about ranks, and the exit statuses of the launcher.
 // Pure functions.
 #pragma once
-#include <sys/types.h>
 
 #include <span>
 #include <string>

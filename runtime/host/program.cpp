@@ -14,39 +14,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Found { yes, no, directory, not_executable };
+constexpr char kDenied[] = "permission denied";
 
-Found look_at(const fs::path& path) {
+/// Looks at `path` within `directory`; `absent` is the problem if nothing is there.
+Program look_at(const std::string& directory, const std::string& path, const char* absent) {
+  const fs::path whole = fs::path{directory} / path;
   struct stat about {};
-  if (::stat(path.c_str(), &about) != 0) return errno == EACCES ? Found::not_executable : Found::no;
-  if (S_ISDIR(about.st_mode)) return Found::directory;
-  return ::access(path.c_str(), X_OK) == 0 ? Found::yes : Found::not_executable;
-}
-
-Program answer(Found found, const std::string& path, const char* not_found) {
-  switch (found) {
-    case Found::yes: return {path, {}, 0};
-    case Found::no: return {path, not_found, 127};
-    case Found::directory: return {path, "is a directory", 126};
-    case Found::not_executable: return {path, "permission denied", 126};
-  }
-  return {path, not_found, 127};
+  if (::stat(whole.c_str(), &about) != 0 && errno != EACCES) return {path, absent, 127};
+  if (S_ISDIR(about.st_mode)) return {path, "is a directory", 126};
+  if (::access(whole.c_str(), X_OK) != 0) return {path, kDenied, 126};
+  return {path, {}, 0};
 }
 
 }  // namespace
 
 Program find_program(const std::string& name, const std::string& directory, const std::string& search_path) {
-  if (name.find('/') != std::string::npos) {
-    return answer(look_at(fs::path{directory} / name), name, "no such file or directory");
-  }
-  Found best = Found::no;
+  if (name.find('/') != std::string::npos) return look_at(directory, name, "no such file or directory");
+  Program best{name, "command not found", 127};
   for (const std::string_view folder : opal::split(search_path, ':')) {
-    const fs::path candidate = fs::path{folder.empty() ? "." : folder} / name;
-    const Found found = look_at(fs::path{directory} / candidate);
-    if (found == Found::yes) return answer(found, candidate, "");
-    if (found == Found::not_executable) best = found;
+    const Program found = look_at(directory, fs::path{folder.empty() ? "." : folder} / name, "");
+    if (found.status == 0) return found;
+    if (found.problem == kDenied) best = {name, kDenied, found.status};
   }
-  return answer(best, name, "command not found");
+  return best;
 }
 
 int status_of_exec_error(int os_errno) noexcept { return os_errno == ENOENT || os_errno == ENOTDIR ? 127 : 126; }

@@ -2,7 +2,6 @@
 // runtime/host/program.hpp — finds the program as a shell does; the messages and statuses are those of a shell.
 #pragma once
 #include <string>
-#include <vector>
 
 namespace runtime::launch {
 

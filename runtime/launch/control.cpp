@@ -57,8 +57,8 @@ std::string exchange_lines(int fd, const std::string& request) {
   std::string answer;
   if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) return answer;
   std::array<char, 512> piece;
-  for (ssize_t size = 0; (size = ::read(fd, piece.data(), piece.size())) > 0 || (size < 0 && errno == EINTR);) {
-    if (size > 0) answer.append(piece.data(), static_cast<std::size_t>(size));
+  for (ssize_t size = 0; (size = TEMP_FAILURE_RETRY(::read(fd, piece.data(), piece.size()))) > 0;) {
+    answer.append(piece.data(), static_cast<std::size_t>(size));
   }
   return answer;
 }

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch/hosts.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <sstream>
 
 #include "opal/core/environment.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/text.hpp"
 #include "runtime/host/messages.hpp"
 
@@ -113,27 +112,18 @@ std::string parse_word(const std::string& word, Host& host) {
 
 /// The file's text, or why it cannot be had.  A pipe is a file, too; what never ends is not.
 std::string read_whole(const std::string& path, std::istringstream& text) {
-  const opal::Fd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  struct stat about {};
-  if (!file || ::fstat(file.get(), &about) != 0) {
-    return fmt::format("cannot read the host file {}: {}", path, std::strerror(errno));
-  }
-  if (!S_ISREG(about.st_mode) && !S_ISFIFO(about.st_mode)) {
+  std::ifstream file{path};
+  if (!file) return fmt::format("cannot read the host file {}: {}", path, std::strerror(errno));
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (type != std::filesystem::file_type::regular && type != std::filesystem::file_type::fifo) {
     return fmt::format("cannot read the host file {}: neither a regular file nor a pipe", path);
   }
-  std::string all;
-  while (true) {
-    std::array<char, 65536> part;
-    const ssize_t size = ::read(file.get(), part.data(), part.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return fmt::format("cannot read the host file {}: {}", path, std::strerror(errno));
-    if (size == 0) break;
-    all.append(part.data(), static_cast<std::size_t>(size));
-    if (all.size() > kLargestFile) {
-      return fmt::format("cannot read the host file {}: larger than {} MiB", path, kLargestFile >> 20);
-    }
-  }
-  text.str(std::move(all));
+  const auto all = std::make_unique_for_overwrite<char[]>(kLargestFile + 1);
+  file.read(all.get(), kLargestFile + 1);
+  if (file) return fmt::format("cannot read the host file {}: larger than {} MiB", path, kLargestFile >> 20);
+  if (file.bad()) return fmt::format("cannot read the host file {}: {}", path, std::strerror(errno));
+  text.str({all.get(), static_cast<std::size_t>(file.gcount())});
   return {};
 }
 
@@ -328,15 +318,10 @@ std::vector<std::vector<std::uint32_t>> place_ranks(Map map, unsigned ranks, con
   for (std::size_t i = 0; left > 0; i = (i + 1) % hosts.size(), --left) ++counts[i];
   std::vector<std::vector<std::uint32_t>> placed(hosts.size());
   std::uint32_t next = 0;
-  if (map != Map::node) {
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      while (placed[i].size() < counts[i]) placed[i].push_back(next++);
-    }
-    return placed;
-  }
   while (next < ranks) {
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (placed[i].size() < counts[i]) placed[i].push_back(next++);
+      const std::size_t end = map == Map::node ? std::min<std::size_t>(placed[i].size() + 1, counts[i]) : counts[i];
+      while (placed[i].size() < end) placed[i].push_back(next++);
     }
   }
   return placed;

@@ -6,7 +6,6 @@
 // (--continuous) each failure is printed, the first decides the status, and the job runs until the last rank has ended.
 // Owns the Output.  Threads: the loop's thread.
 #pragma once
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

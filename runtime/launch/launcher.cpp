@@ -50,9 +50,10 @@ int refuse(const std::string& name, const std::string& why, int status = kCannot
 }
 
 std::string explain_not_found(const Program& program, const Options& options) {
-  std::string text = fmt::format("{}: {}", options.program, program.problem);
-  if (program.status == 127 && options.program.find('/') == std::string::npos) {
-    const std::string here = "./" + options.program;
+  const std::string& name = options.command[0];
+  std::string text = fmt::format("{}: {}", name, program.problem);
+  if (program.status == 127 && name.find('/') == std::string::npos) {
+    const std::string here = "./" + name;
     if (find_program(here, options.working_directory, "").status == 0) text += fmt::format(" (did you mean {}?)", here);
   }
   return text;
@@ -202,12 +203,11 @@ Result<void> Launch::add_local_host(const Program& program, const Domains& domai
                          .topology = topology_.native(),
                          .cpus = bind_ranks(options_.map, options_.bind, own_ranks, domains)},
                  .path = program.path,
-                 .arguments = options_.arguments,
+                 .arguments = options_.command,
                  .working_directory = options_.working_directory,
                  .shared = shared_,
                  .open_files = open_files,
                  .report_bindings = options_.report_bindings};
-  plan.arguments.insert(plan.arguments.begin(), options_.program);
   LocalResources resources{
       .input = [this](unsigned rank) { return input_for(rank); },
       .output = [this](unsigned rank,
@@ -223,14 +223,13 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   hub_.emplace(loop_, *oob_, *local_->server(), session_.name(), hosts_, options_.radix, options_.timeouts);
   local_->server()->join(*hub_);
   daemon::Launch launch{.hosts = hosts_,
-                        .arguments = options_.arguments,
+                        .arguments = options_.command,
                         .environment = forwarded_variables(),
                         .working_directory = directory_of(options_),
                         .map = options_.map,
                         .bind = options_.bind,
                         .report_bindings = options_.report_bindings,
                         .input = options_.input};
-  launch.arguments.insert(launch.arguments.begin(), options_.program);
   append(launch.environment, options_.environment);
   daemon::Bootstrap bootstrap{.job_id = session_.name(),
                               .host = 0,
@@ -303,7 +302,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   shared_ = job_variables(options_, {session_.name(), session_.name(), *secret_file});
   if (oob) {
     oob_ = std::move(*oob);
-    shared_.emplace_back(kDaemonVariable, oob_->address_text());
+    shared_.emplace_back(kDaemonVariable, oob::to_hex(oob_->address()));
   } else if (hosts_.size() > 1) {
     return {0, fmt::format("daemons could not reach this host: {}", opal::to_string(oob.error()))};
   } else {
@@ -325,7 +324,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   };
   job_->on_checkpoint = [this](const Checkpoint& said) { quiescence_->on_answer(said.rank, said.text); };
   job_->on_ended = [this](unsigned rank) {
-    local_->server()->end_names(rank);
+    local_->server()->names().end(rank);
     quiescence_->on_ended(rank);
     if (hub_) hub_->end(rank);
   };
@@ -356,7 +355,7 @@ int launch(const std::string& name, const Options& options, guard::CommandLine c
     return refuse(name, fmt::format("--wdir {}: no such directory, or not accessible", options.working_directory));
   }
   if (const std::string wrong = check_settings(options); !wrong.empty()) return refuse(name, wrong, kUsageError);
-  const Program program = find_program(options.program, options.working_directory, search_path);
+  const Program program = find_program(options.command[0], options.working_directory, search_path);
   if (program.status != 0) return refuse(name, explain_not_found(program, options), program.status);
 
   Session session = Session::plan();

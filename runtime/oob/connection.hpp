@@ -3,7 +3,6 @@
 // to the endpoint of a transport upgrade when both sides have agreed on one.  docs/design/oob.md has the protocol and
 // the fallback.  The endpoints belong to their Contexts.  Threads: as the endpoints' Contexts.
 #pragma once
-#include <memory>
 #include <string>
 
 #include "runtime/oob/stream.hpp"

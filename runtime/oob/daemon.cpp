@@ -81,8 +81,6 @@ Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, con
   return {};
 }
 
-std::string Daemon::address_text() const { return to_hex(address()); }
-
 Result<opal::am::Endpoint*> Daemon::connect(ByteSpan address) {
   OPAL_TRY_ASSIGN(opal::am::Endpoint * endpoint, base_.context->connect(address));
   (void)peer_of(*endpoint, Connection::Role::asks);

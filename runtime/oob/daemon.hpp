@@ -39,10 +39,7 @@ class Daemon final : private opal::am::Observer, private Upgrader {
                                               DaemonHost host);
   ~Daemon() override;
 
-  /// The value of kDaemonVariable for the ranks.
-  [[nodiscard]] std::string address_text() const;
-
-  /// The address for connect() of another daemon.  Valid as long as this object.
+  /// The address for connect() of another daemon and, in hexadecimal, kDaemonVariable.  Valid as long as this object.
   [[nodiscard]] ByteSpan address() const noexcept { return base_.context->address(); }
 
   /// Connects to another daemon.  The endpoint is valid until disconnect() or the return of on_daemon_lost for it.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
@@ -22,8 +23,7 @@ struct Link::State final : Upgrader {
   bool welcome = false;
   std::string refusal;
   ByteSpan expected_echo;
-  bool echo_came = false;
-  bool echo_same = false;
+  std::optional<bool> echo_same;  // nothing: no echo has come
 
   void on_piece(opal::btl::Delivery& delivery) noexcept;
   void step();
@@ -50,7 +50,6 @@ void Link::State::on_piece(opal::btl::Delivery& delivery) noexcept {
     case Topic::refused: refusal = std::string{as_text(content)}; return;
     case Topic::echo_reply:
       echo_same = std::equal(content.begin(), content.end(), expected_echo.begin(), expected_echo.end());
-      echo_came = true;
       return;
     default: return;
   }
@@ -125,11 +124,11 @@ Result<void> Link::send(Topic topic, ByteSpan content) {
 
 Result<void> Link::echo(ByteSpan content) {
   state_->expected_echo = content;
-  state_->echo_came = false;
+  state_->echo_same.reset();
   OPAL_TRY(send(Topic::echo, content));
-  OPAL_TRY_ASSIGN(const bool came, state_->wait([this] { return state_->echo_came; }));
+  OPAL_TRY_ASSIGN(const bool came, state_->wait([this] { return state_->echo_same.has_value(); }));
   if (!came) return Error{Errc::timed_out, 0, "oob: no echo"};
-  if (!state_->echo_same) return Error{Errc::protocol, 0, "oob: the echo differs", content.size()};
+  if (!*state_->echo_same) return Error{Errc::protocol, 0, "oob: the echo differs", content.size()};
   return {};
 }
 

@@ -2,7 +2,6 @@
 // opald: started by opalrun on the other hosts of a job; what it needs to know comes on stdin.
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <string_view>
 
@@ -16,9 +15,7 @@ std::string read_line() {
   std::string line;
   char c = 0;
   while (line.size() < runtime::daemon::kLongestBootstrap) {
-    const ssize_t got = ::read(0, &c, 1);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return {};
+    if (TEMP_FAILURE_RETRY(::read(0, &c, 1)) <= 0) return {};
     if (c == '\n') return line;
     line += c;
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 #include "opal/am/components.hpp"
 #include "opal/am/groups.hpp"
@@ -153,7 +154,8 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->check(CLI::PositiveNumber)
       ->excludes(quiesce);
   app.add_flag("--allow-run-as-root", raw.as_root, "Accepted for existing scripts; root may always run jobs");
-  option("--mca", raw.foreign, "NAME VALUE", "Accepted for existing scripts and ignored with a warning")->take_all();
+  repeated("--mca", raw.foreign, "NAME VALUE", "Accepted for existing scripts and ignored with a warning");
+  app.prefix_command();  // the first argument that is no option begins the program's own command line
 }
 
 /// Long options that other launchers spell with one dash.
@@ -162,28 +164,6 @@ std::string modern_spelling(const std::string& argument) {
     if (argument == old) return fmt::format("-{}", argument);
   }
   return argument;
-}
-
-/// How many arguments follow the option `argument`.
-std::size_t values_after(const CLI::App& app, const std::string& argument) {
-  if (argument.starts_with("--") ? argument.find('=') != std::string::npos : argument.size() > 2) return 0;
-  const CLI::Option* const option = app.get_option_no_throw(argument);
-  return option == nullptr ? 0 : static_cast<std::size_t>(option->get_items_expected_min());
-}
-
-/// Index of the program in `arguments`: behind it nothing is ours.  Rewrites old spellings before it.
-std::size_t find_program(const CLI::App& app, std::vector<std::string>& arguments) {
-  std::size_t i = 0;
-  while (i < arguments.size()) {
-    arguments[i] = modern_spelling(arguments[i]);
-    if (arguments[i] == "--") {
-      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
-      return i;
-    }
-    if (!arguments[i].starts_with('-') || arguments[i] == "-") return i;
-    i += 1 + values_after(app, arguments[i]);
-  }
-  return arguments.size();
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -242,17 +222,15 @@ std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   return {};
 }
 
-/// The first option that is not ours, and what may have been meant.
-std::string explain_unknown(const CLI::App& app) {
-  const std::vector<std::string> unknown = app.remaining();
-  const std::string first = unknown.empty() ? "" : unknown.front();
+/// An option that is not ours, and what may have been meant.
+std::string explain_unknown(const CLI::App& app, const std::string& unknown) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  const std::string_view nearest =
-      opal::nearest_name(first.substr(0, first.find('=')), std::vector<std::string_view>(names.begin(), names.end()));
-  return fmt::format("unknown option {}{}", first, nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+  const std::string_view nearest = opal::nearest_name(unknown.substr(0, unknown.find('=')),
+                                                      std::vector<std::string_view>(names.begin(), names.end()));
+  return fmt::format("unknown option {}{}", unknown, nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
 }
 
 ParsedCommandLine usage_error(const std::string& name, const std::string& what) {
@@ -311,36 +289,35 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
   Raw raw;
   declare(app, options, raw);
 
-  std::vector<std::string> ours = arguments;
-  const std::size_t program = find_program(app, ours);
-  const bool after_two_dashes = ours.size() < arguments.size();
-  if (program < ours.size()) {
-    options.program = ours[program];
-    options.arguments.assign(ours.begin() + static_cast<std::ptrdiff_t>(program) + 1, ours.end());
-    ours.resize(program);
-  }
-  std::reverse(ours.begin(), ours.end());  // the order in which CLI11 takes a vector
+  std::vector<std::string> reversed;  // the order in which CLI11 takes a vector
+  std::transform(arguments.rbegin(), arguments.rend(), std::back_inserter(reversed), modern_spelling);
   try {
-    app.parse(ours);
+    app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     return {{}, app.help(), 0};
   } catch (const CLI::CallForVersion&) {
     return {{}, fmt::format("{}\n", version), 0};
-  } catch (const CLI::ExtrasError&) {
-    return usage_error(name, explain_unknown(app));
   } catch (const CLI::ParseError& error) {
     return usage_error(name, error.what());
   }
+  const std::vector<std::string> rest = app.remaining();
+  const std::string first = rest.empty() ? "" : rest.front();
+  const bool after_two_dashes = first == "--";
+  if (first.starts_with('-') && first != "-" && !after_two_dashes)
+    return usage_error(name, explain_unknown(app, first));
+  // In their own spelling.
+  options.command.assign(arguments.end() - static_cast<std::ptrdiff_t>(rest.size()), arguments.end());
+  if (after_two_dashes) options.command.erase(options.command.begin());
   if (const std::string wrong = convert(raw, app, options); !wrong.empty()) return usage_error(name, wrong);
   if (const std::string wrong = take_variables(app, options); !wrong.empty()) return usage_error(name, wrong);
   if (options.quiesce != 0 || options.resume != 0) {
-    if (!options.program.empty())
+    if (!options.command.empty())
       return usage_error(name, "--quiesce and --resume are for a job that runs: no program");
     return {std::move(options), {}, 0};
   }
-  if (options.program.empty()) return usage_error(name, "no program to run");
-  const auto colon = std::find(options.arguments.begin(), options.arguments.end(), ":");
-  if (options.arguments.end() - colon > 1 && !after_two_dashes) {  // the last argument separates nothing
+  if (options.command.empty()) return usage_error(name, "no program to run");
+  const auto colon = std::find(options.command.begin() + 1, options.command.end(), ":");
+  if (options.command.end() - colon > 1 && !after_two_dashes) {  // the last argument separates nothing
     return usage_error(
         name,
         "several programs in one job (\"PROGRAM : -n N OTHER\") are not supported; an argument \":\" of the "

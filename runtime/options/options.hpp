@@ -99,8 +99,7 @@ struct Options {
   pid_t quiesce = 0;                      ///< not 0: quiesce the job of this launcher instead of starting one
   pid_t resume = 0;                       ///< not 0: resume the job of this launcher instead of starting one
   std::vector<std::string> warnings;      ///< to print before the job starts
-  std::string program;
-  std::vector<std::string> arguments;  ///< of the program, without its name
+  std::vector<std::string> command;       ///< the program and its arguments
 };
 
 /// Either options, or the text to print and the status to exit with (help, version, an error).

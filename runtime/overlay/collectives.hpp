@@ -3,9 +3,7 @@
 // are sent as the whole state so far: a second copy, through the same parent or another, changes nothing.
 // A contribution says whose arrival it covers.  Threads: as its Node.
 #pragma once
-#include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 
 #include "runtime/overlay/wire.hpp"

@@ -56,12 +56,6 @@ IdSet IdSet::within(Range range) const {
   return inside;
 }
 
-std::uint64_t IdSet::size() const noexcept {
-  std::uint64_t size = 0;
-  for (const Range& range : ranges_) size += range.end - range.begin;
-  return size;
-}
-
 bool IdSet::valid(Id count) const noexcept {
   Id next = 0;
   for (const Range& range : ranges_) {

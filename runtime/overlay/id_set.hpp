@@ -39,7 +39,6 @@ class IdSet {
   [[nodiscard]] bool intersects(Range range) const noexcept;
   /// The intersection with `range`.
   [[nodiscard]] IdSet within(Range range) const;
-  [[nodiscard]] std::uint64_t size() const noexcept;
   [[nodiscard]] const std::vector<Range>& ranges() const noexcept { return ranges_; }
   /// True when the ranges ascend, are not empty, do not touch each other and end at `count` or below.  A set received
   /// from a peer must be tested.

@@ -104,8 +104,6 @@ class Node {
   [[nodiscard]] bool attached() const noexcept { return is_root() || state_ == State::attached; }
   [[nodiscard]] bool out() const noexcept { return state_ == State::out; }
   [[nodiscard]] Id parent() const noexcept { return parent_; }
-  /// Number of children, attached or awaited.
-  [[nodiscard]] std::size_t children() const noexcept { return children_.size(); }
   [[nodiscard]] const IdSet& lost() const noexcept { return lost_; }
   /// True when the attached children have acknowledged all messages of the root for their subtrees.
   [[nodiscard]] bool down_settled() const noexcept;

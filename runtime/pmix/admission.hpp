@@ -4,7 +4,6 @@
 // the job. So libpmix gets a connection only when its first message has arrived completely, and only if a process of
 // this user made it (or the kernel does not report the user).  Threads: one owner (libpmix's listener thread).
 #pragma once
-#include <sys/types.h>
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PMIx groups: construction and destruction are fences of the members' servers.  The context id is the proposal of the
 // lowest host with members; host h of n proposes 1 + h, 1 + h + n, 1 + h + 2n ..., so all proposals differ.
-#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -37,7 +36,7 @@ struct Construction {
   void* cookie;
 };
 
-void finish(Core& core, const Construction& group, pmix_status_t status, const std::string& data) {
+void finish(const Construction& group, pmix_status_t status, const std::string& data) {
   if (status != PMIX_SUCCESS) return reply(group.answer, group.cookie, status);
   auto infos = std::make_unique<InfoList>();
   const pmix_data_array_t membership{PMIX_PROC, group.members.size(), const_cast<pmix_proc_t*>(group.members.data())};
@@ -45,9 +44,9 @@ void finish(Core& core, const Construction& group, pmix_status_t status, const s
   if (group.wants_context) {
     const auto chosen = lowest(std::as_bytes(std::span{data}));
     if (!chosen) return reply(group.answer, group.cookie, PMIX_ERR_BAD_PARAM);
-    infos->add(PMIX_GROUP_CONTEXT_ID, std::size_t{1 + chosen->number * core.job.hosts.size() + chosen->host});
+    infos->add(PMIX_GROUP_CONTEXT_ID, std::size_t{1 + chosen->number * core().job.hosts.size() + chosen->host});
   }
-  core.groups[group.name] = group.members;
+  core().groups[group.name] = group.members;
   reply(group.answer, group.cookie, PMIX_SUCCESS, std::move(infos));
 }
 
@@ -65,12 +64,12 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
   std::string what = constructs ? "group " : "end of group ";
   what += name;
   what += '\0';
-  meet_later([=](Core& core) {
+  core().loop.post([=] {
     std::string data;
-    if (wanted.wants_context) data = pack(Proposal{core.job.own_host, core.contexts++});
-    join_fence(what, wanted.members, std::move(data), [=, &core](int status, const std::string& all) {
-      if (constructs) return finish(core, wanted, status, all);
-      core.groups.erase(wanted.name);
+    if (wanted.wants_context) data = pack(Proposal{core().job.own_host, core().contexts++});
+    join_fence(what, wanted.members, std::move(data), [=](int status, const std::string& all) {
+      if (constructs) return finish(wanted, status, all);
+      core().groups.erase(wanted.name);
       reply(answer, cookie, status);
     });
   });

@@ -7,7 +7,6 @@
 #include <pmix_server.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -40,24 +39,9 @@ std::string locality_of(const std::vector<std::uint32_t>& cpus) {
   return Text{raw}.get();
 }
 
-/// Whether PMIx_generate_regex can take the name: libpmix 4.2.2 copies its leading letters into 50 bytes without a
-/// bounds check, and converts numbers to int.
-bool is_safe_in_regex(const std::string& name) {
-  constexpr std::ptrdiff_t kMostLetters = 49;
-  constexpr std::ptrdiff_t kMostDigits = 9;
-  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
-  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-  const auto letters = std::find_if_not(name.begin(), name.end(), is_letter);
-  if (letters - name.begin() > kMostLetters) return false;
-  for (auto place = letters; place != name.end();) {
-    const auto digits = std::find_if_not(place, name.end(), is_digit);
-    if (digits - place > kMostDigits) return false;
-    place = std::find_if(digits, name.end(), is_digit);
-  }
-  return true;
-}
-
-/// PMIX_NODE_MAP and PMIX_PROC_MAP; a map that libpmix cannot generate is left out.
+/// PMIX_NODE_MAP and PMIX_PROC_MAP; a map that libpmix cannot generate is left out.  The first is in the format of
+/// PMIx_generate_regex() with names in full: libpmix 4.2.2 copies the letters of a name into 50 bytes without a bounds
+/// check, and converts its numbers to int.
 void add_maps(InfoList& infos, const std::vector<const HostRanks*>& hosts) {
   std::string names;
   std::string ranks;
@@ -65,12 +49,8 @@ void add_maps(InfoList& infos, const std::vector<const HostRanks*>& hosts) {
     names += fmt::format("{}{}", names.empty() ? "" : ",", host->name);
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ";", list_of(host->ranks));
   }
+  infos.add_regex(PMIX_NODE_MAP, fmt::format("pmix[{}]", names).c_str());
   char* raw = nullptr;
-  if (!std::all_of(hosts.begin(), hosts.end(), [](const HostRanks* host) { return is_safe_in_regex(host->name); })) {
-    infos.add_regex(PMIX_NODE_MAP, fmt::format("pmix[{}]", names).c_str());  // its format, names in full
-  } else if (PMIx_generate_regex(names.c_str(), &raw) == PMIX_SUCCESS)
-    infos.add_regex(PMIX_NODE_MAP, Text{raw}.get());
-  raw = nullptr;
   if (PMIx_generate_ppn(ranks.c_str(), &raw) == PMIX_SUCCESS) infos.add_regex(PMIX_PROC_MAP, Text{raw}.get());
 }
 

@@ -50,6 +50,6 @@ extern "C" OPAL_EXPORT pmix_status_t PMIx_Query_info_nb(pmix_query_t queries[], 
                                                         pmix_info_cbfunc_t answer, void* cookie) {
   static const auto libpmix = reinterpret_cast<decltype(&PMIx_Query_info_nb)>(::dlsym(RTLD_NEXT, "PMIx_Query_info_nb"));
   if (libpmix == nullptr) return PMIX_ERR_NOT_SUPPORTED;
-  const pmix_status_t status = runtime::pmix::make_safe({queries, nqueries}, runtime::pmix::job_name());
+  const pmix_status_t status = runtime::pmix::make_safe({queries, nqueries}, runtime::pmix::core().job.job_id);
   return status == PMIX_SUCCESS ? libpmix(queries, nqueries, answer, cookie) : status;
 }

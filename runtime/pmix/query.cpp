@@ -192,9 +192,9 @@ pmix_status_t query(pmix_proc_t* /*asker*/, pmix_query_t* queries, size_t nqueri
       questions.push_back(question_of(*key, each));
     }
   }
-  meet_later([=](Core& core) {
+  core().loop.post([=] {
     auto results = std::make_unique<InfoList>();
-    const pmix_status_t status = answer_all(core, questions, *results);
+    const pmix_status_t status = answer_all(core(), questions, *results);
     reply(answer, cookie, status, std::move(results));
   });
   return PMIX_SUCCESS;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <future>
 #include <utility>
 
 #include "opal/core/environment.hpp"
@@ -19,24 +18,6 @@ namespace {
 
 // Up to this many ranks the store by messages starts faster; above, the one in shared memory answers faster.
 constexpr unsigned kSmallJob = 16;
-
-using Done = std::promise<pmix_status_t>;
-
-void on_done(pmix_status_t status, void* promise) { static_cast<Done*>(promise)->set_value(status); }
-
-/// Runs a libpmix call that answers through a callback of its thread, and waits for the answer.
-template <class Call>
-pmix_status_t wait_for(Call call) {
-  Done done;
-  const pmix_status_t status = call(on_done, &done);
-  if (status == PMIX_OPERATION_SUCCEEDED) return PMIX_SUCCESS;
-  return status == PMIX_SUCCESS ? done.get_future().get() : status;
-}
-
-Result<void> check(pmix_status_t status, const char* where) {
-  if (status != PMIX_SUCCESS) return to_error(status, where);
-  return {};
-}
 
 /// libpmix connects by IPv4 only, and takes the loopback interface where there is one.
 bool has_ipv4() {
@@ -89,12 +70,12 @@ Result<void> Server::State::start() {
   char source[] = "hwloc";
   const pmix_topology_t shared{source, job.topology};
   if (job.topology != nullptr) settings.load(PMIX_TOPOLOGY2, &shared, PMIX_TOPO);
-  const pmix_status_t begun = PMIx_server_init(upcalls(core), settings.data(), settings.size());
-  if (begun != PMIX_SUCCESS && !has_ipv4()) {
+  const auto begun = check(PMIx_server_init(upcalls(core), settings.data(), settings.size()), "PMIx_server_init");
+  if (!begun && !has_ipv4()) {
     return Error{Errc::unreachable, 0,
                  "PMIx_server_init: no IPv4 address on the loopback interface (ip link set lo up)"};
   }
-  OPAL_TRY(check(begun, "PMIx_server_init"));
+  OPAL_TRY(begun);
   hear_of_lost_connections();
   return register_ranks();
 }
@@ -103,20 +84,15 @@ Result<void> Server::State::register_ranks() {
   InfoList infos = job_infos(job);
   const std::vector<std::uint32_t>& local = job.hosts[job.own_host].ranks;
   const char* const name = job.job_id.c_str();
-  OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
-                   return PMIx_server_register_nspace(name, static_cast<int>(local.size()), infos.data(), infos.size(),
-                                                      done, cookie);
-                 }),
-                 "PMIx_server_register_nspace"));
-  OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
-                   return PMIx_server_setup_local_support(name, nullptr, 0, done, cookie);
-                 }),
-                 "PMIx_server_setup_local_support"));
+  // Without a callback, these functions of libpmix wait.
+  OPAL_TRY(check(
+      PMIx_server_register_nspace(name, static_cast<int>(local.size()), infos.data(), infos.size(), nullptr, nullptr),
+      "PMIx_server_register_nspace"));
+  OPAL_TRY(
+      check(PMIx_server_setup_local_support(name, nullptr, 0, nullptr, nullptr), "PMIx_server_setup_local_support"));
   for (const std::uint32_t rank : local) {
     const pmix_proc_t client = core.proc(rank);
-    OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
-                     return PMIx_server_register_client(&client, ::getuid(), ::getgid(), nullptr, done, cookie);
-                   }),
+    OPAL_TRY(check(PMIx_server_register_client(&client, ::getuid(), ::getgid(), nullptr, nullptr, nullptr),
                    "PMIx_server_register_client"));
   }
   return {};
@@ -157,10 +133,7 @@ void Server::join(Cluster& cluster) { state_->core.cluster = &cluster; }
 
 void Server::modex(unsigned rank, Cluster::Data answer) { local_modex(state_->core, rank, std::move(answer)); }
 
-void Server::names(const NameRequest& request, const Cluster::Items& answer) {
-  state_->core.names.serve(request, answer);
-}
-void Server::end_names(unsigned owner) { state_->core.names.end(owner); }
+NameService& Server::names() noexcept { return state_->core.names; }
 
 void Server::on_rank_ended() {
   const std::vector<event::Callback> waiting = std::exchange(state_->core.deferred, {});

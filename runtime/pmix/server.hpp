@@ -6,7 +6,6 @@
 #pragma once
 #include <sys/types.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "runtime/event/loop.hpp"
 #include "runtime/pmix/cluster.hpp"
 #include "runtime/pmix/job_data.hpp"
+#include "runtime/pmix/name_service.hpp"
 
 namespace runtime::pmix {
 
@@ -56,10 +56,8 @@ class Server {
   /// Answers with the data that `rank` of this host has committed; waits for the commit.
   void modex(unsigned rank, Cluster::Data answer);
 
-  /// Serves a request to the job's name service.  Only the launcher's server has the names.
-  void names(const NameRequest& request, const Cluster::Items& answer);
-  /// The rank `owner`, of any host, has ended: NameService::end().
-  void end_names(unsigned owner);
+  /// The job's name service; only the launcher's server has the names.
+  [[nodiscard]] NameService& names() noexcept;
 
   /// The environment variables by which `rank` of this host finds the server.  Errors: those of to_error().
   Result<std::vector<std::pair<std::string, std::string>>> variables(unsigned rank);

@@ -30,4 +30,10 @@ inline Error to_error(pmix_status_t status, const char* where) noexcept {
   return Error{code, 0, where, static_cast<std::uint64_t>(status < 0 ? -static_cast<std::int64_t>(status) : status)};
 }
 
+/// The error of a call that has not succeeded.
+inline Result<void> check(pmix_status_t status, const char* where) {
+  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) return to_error(status, where);
+  return {};
+}
+
 }  // namespace runtime::pmix

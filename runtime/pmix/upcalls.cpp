@@ -352,11 +352,7 @@ pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_d
 
 }  // namespace
 
-const std::string& job_name() noexcept { return g_core->job.job_id; }
-
-void meet_later(std::function<void(Core& core)> work) {
-  g_core->loop.post([work = std::move(work)] { work(*g_core); });
-}
+Core& core() noexcept { return *g_core; }
 
 void in_libpmix_thread(std::function<void()> call) {
   using Call = std::function<void()>;

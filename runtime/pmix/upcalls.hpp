@@ -64,8 +64,8 @@ void in_libpmix_thread(std::function<void()> call);
 void reply(pmix_op_cbfunc_t answer, void* cookie, pmix_status_t status);
 void reply(pmix_info_cbfunc_t answer, void* cookie, pmix_status_t status, std::unique_ptr<InfoList> infos = nullptr);
 
-/// Posts `work` to the loop.  Thread-safe.
-void meet_later(std::function<void(Core& core)> work);
+/// The core that was given to upcalls().  Thread-safe.
+Core& core() noexcept;
 
 /// Answers when all `members`, on any host, have arrived at the operation `what`, with the data of their hosts one
 /// after the other.  Requires: libpmix reports that the members of this host have arrived.  libpmix also counts a rank
@@ -88,9 +88,6 @@ pmix_status_t query(pmix_proc_t* asker, pmix_query_t* queries, size_t nqueries, 
 /// becomes a PMIX_PROCID of `job`.  Returns PMIX_ERR_BAD_PARAM for malformed queries on which it would crash.
 /// Runs in libpmix's thread.
 pmix_status_t make_safe(std::span<pmix_query_t> queries, const std::string& job);
-
-/// The job's name.  Thread-safe after the start of the server.
-const std::string& job_name() noexcept;
 
 /// Requests from libpmix the data that `rank` of this host has committed.
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer);

@@ -211,10 +211,7 @@ void Output::show_status(std::string_view text) {
 /// Returns false when nothing can be read now, or at the end of the stream, which is then removed.
 bool Output::read_some(Stream& stream) {
   std::array<char, kReadSize> buffer;
-  ssize_t size = -1;
-  do {
-    size = ::read(stream.fd.get(), buffer.data(), buffer.size());
-  } while (size < 0 && errno == EINTR);
+  const ssize_t size = TEMP_FAILURE_RETRY(::read(stream.fd.get(), buffer.data(), buffer.size()));
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
   if (size <= 0 || stream.sink.target->broken()) {
     if (const std::string lost = problem(); !lost.empty()) on_trouble_(lost);

@@ -99,14 +99,14 @@ void Writer::Shared::failed(Target& target, int error) {
 void Writer::Shared::write(const Piece& piece) {
   std::string_view rest = piece.text;
   while (!rest.empty() && !piece.target->broken()) {
-    const ssize_t written = ::write(piece.target->fd_, rest.data(), rest.size());
+    const ssize_t written = TEMP_FAILURE_RETRY(::write(piece.target->fd_, rest.data(), rest.size()));
     if (written >= 0) {
       rest.remove_prefix(static_cast<std::size_t>(written));
       done(static_cast<std::size_t>(written));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {  // our caller's descriptor is non-blocking
       pollfd ready{piece.target->fd_, POLLOUT, 0};
       ::poll(&ready, 1, -1);
-    } else if (errno != EINTR) {
+    } else {
       failed(*piece.target, errno);
     }
   }

@@ -44,14 +44,19 @@ std::string refused(const std::vector<std::string>& arguments) {
 TEST(Options, EverythingBehindTheProgramIsTheProgramsOwn) {
   const Options options = parsed({"-n", "4", "prog", "-n", "5", "--help"});
   EXPECT_EQ(options.ranks, 4U);
-  EXPECT_EQ(options.program, "prog");
-  EXPECT_THAT(options.arguments, ElementsAre("-n", "5", "--help"));
+  EXPECT_THAT(options.command, ElementsAre("prog", "-n", "5", "--help"));
 }
 
 TEST(Options, TwoDashesEndTheOptionsOfTheLauncher) {
   const Options options = parsed({"-n", "1", "--", "--strange-name", "x"});
-  EXPECT_EQ(options.program, "--strange-name");
-  EXPECT_THAT(options.arguments, ElementsAre("x"));
+  EXPECT_THAT(options.command, ElementsAre("--strange-name", "x"));
+}
+
+TEST(Options, TheProgramsArgumentsKeepTheirSpelling) {
+  EXPECT_THAT(parsed({"-np", "1", "a.out", "-np", "--", "-wd"}).command, ElementsAre("a.out", "-np", "--", "-wd"));
+  EXPECT_THAT(parsed({"-mca", "btl", "tcp", "--mca", "pml", "ob1", "a.out", "x", "y"}).command,
+              ElementsAre("a.out", "x", "y"));
+  EXPECT_THAT(parsed({"-x", "A=1", "--set", "runtime_radix=2", "a.out", "b"}).command, ElementsAre("a.out", "b"));
 }
 
 TEST(Options, SpellingsOfOtherLaunchersAreUnderstood) {
@@ -62,7 +67,7 @@ TEST(Options, SpellingsOfOtherLaunchersAreUnderstood) {
   EXPECT_EQ(options.bind, Bind::none);
   EXPECT_TRUE(options.oversubscribe);
   EXPECT_EQ(options.working_directory, "/tmp");
-  EXPECT_EQ(options.program, "a.out");
+  EXPECT_THAT(options.command, ElementsAre("a.out"));
   ASSERT_EQ(options.warnings.size(), 1U);
   EXPECT_THAT(options.warnings[0], HasSubstr("--mca btl tcp,self is ignored"));
 }
@@ -119,8 +124,8 @@ TEST(Options, MistakesAreNamed) {
 
 TEST(Options, ASecondProgramIsRefusedAndNotTakenForArguments) {
   EXPECT_THAT(refused({"-n", "1", "a", ":", "-n", "1", "b"}), HasSubstr("several programs"));
-  EXPECT_THAT(parsed({"--", "a", ":", "b"}).arguments, ElementsAre(":", "b"));
-  EXPECT_THAT(parsed({"sh", "-c", ":"}).arguments, ElementsAre("-c", ":")) << "it separates nothing";
+  EXPECT_THAT(parsed({"--", "a", ":", "b"}).command, ElementsAre("a", ":", "b"));
+  EXPECT_THAT(parsed({"sh", "-c", ":"}).command, ElementsAre("sh", "-c", ":")) << "it separates nothing";
 }
 
 TEST(Options, HelpAndVersionAreNotErrors) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/daemon/tree/direct_links.hpp"
 
+#include <algorithm>
+
 #include "opal/core/log.hpp"
 
 namespace runtime::daemon {
@@ -36,13 +38,10 @@ void DirectLinks::answered(std::uint32_t host) {
 }
 
 std::optional<std::uint32_t> DirectLinks::on_closed(const opal::am::Endpoint& endpoint) {
-  for (auto link = links_.begin(); link != links_.end(); ++link) {
-    if (link->second.endpoint != &endpoint) continue;
-    const std::uint32_t host = link->first;
-    links_.erase(link);
-    return host;
-  }
-  return std::nullopt;
+  const auto link =
+      std::find_if(links_.begin(), links_.end(), [&](const auto& each) { return each.second.endpoint == &endpoint; });
+  if (link == links_.end()) return std::nullopt;
+  return links_.extract(link).key();
 }
 
 void DirectLinks::close_idle() {

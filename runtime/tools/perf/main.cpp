@@ -14,6 +14,7 @@
 #include "opal/am/components.hpp"
 #include "opal/am/transports/transports.hpp"
 #include "opal/core/build_info.hpp"
+#include "opal/core/config/value.hpp"
 #include "runtime/tools/perf/report/report.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 #include "runtime/tools/perf/tune.hpp"
@@ -58,12 +59,9 @@ constexpr int kUsageError = 2;
 
 /// "8:1M" into 8, 16, 32 ... 1 MiB; "64" into 64; empty into the test's own range.
 Result<std::vector<std::uint64_t>> parse_sizes(const std::string& text, std::uint64_t first, std::uint64_t last) {
-  const auto number = [](std::string part) -> Result<std::uint64_t> {
-    try {
-      (void)CLI::AsSizeValue{false}(part);  // into bytes
-      if (!part.starts_with('-')) return std::stoull(part);
-    } catch (const std::exception&) {
-    }
+  const auto number = [](std::string_view part) -> Result<std::uint64_t> {
+    const config::Parsed size = config::parse(part, config::Type::size, {});
+    if (size.problem.empty()) return std::get<ByteSize>(size.value).bytes;
     return Error{Errc::invalid_argument, 0, "--size: expected N or N:M, with K, M or G for powers of 1024"};
   };
   if (!text.empty()) {
@@ -194,28 +192,25 @@ class Program {
     std::vector<std::string> tests{options_.test};
     if (overview) tests = {"am_lat", "am_rate", "am_bw", "put_lat", "get_bw", "put_bw", "atomic_lat"};
     for (const std::string& name : names) {
-      OPAL_TRY_ASSIGN(const auto conversation, Conversation::open(*pairing_, name, kRegionSize));
-      if (pairing_->rank() != 0) {
-        conversation->respond();
-      } else {
+      const auto measure = [&](Conversation& with) -> Result<void> {
         for (const std::string& test : tests) {
           const TestInfo& info = kPairTests.at(test);
           OPAL_TRY_ASSIGN(Plan plan, plan_for(info.first_size, info.last_size));
           if (line) plan.floor_ns = line->p50;
           if (overview) thin_out(plan.sizes);
           const std::size_t before = rows_.size();
-          OPAL_TRY(info.run(*conversation, plan, report, test));
+          OPAL_TRY(info.run(with, plan, report, test));
           const std::size_t measured = rows_.size() - before;
           if (measured == 0 || (!options_.sizes.empty() && measured < plan.sizes.size() && test != "atomic_lat")) {
             fmt::print(stderr, "opal-perf: {} over {}: {} sizes left out: a message takes 8 B to {}\n", test, name,
-                       plan.sizes.size() - measured, size_text(conversation->max_send()));
+                       plan.sizes.size() - measured, size_text(with.max_send()));
           }
           // A run that is ended early leaves what it has.
           if (!options_.plot_file.empty()) (void)plot(rows_, options_.plot_file);
         }
-        conversation->stop();
-      }
-      OPAL_TRY(pairing_->exchange(bytes_of(kRegionSize)));  // both are through before either closes
+        return {};
+      };
+      OPAL_TRY(Conversation::run(*pairing_, name, kRegionSize, {}, measure));
     }
     if (pairing_->rank() == 0 && rows_.empty()) return Error{Errc::invalid_argument, 0, "nothing could be measured"};
     return {};

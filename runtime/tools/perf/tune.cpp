@@ -76,25 +76,20 @@ Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Rep
   Measurements measured;
   for (const Forced& forced : kForced) {
     // Wide enough for every message that is measured, so that only the way differs.
-    Conversation::Options options{.settings = {{"btl_sm_max_send", "128K"},
-                                               {"btl_sm_segment_size", "4M"},
-                                               {"btl_sm_fbox_size", "256K"},
-                                               {"btl_sm_fbox_limit", "64K"}},
-                                  .shared_pool = forced.shared_pool};
+    ConversationOptions options{.settings = {{"btl_sm_max_send", "128K"},
+                                             {"btl_sm_segment_size", "4M"},
+                                             {"btl_sm_fbox_size", "256K"},
+                                             {"btl_sm_fbox_limit", "64K"}},
+                                .shared_pool = forced.shared_pool};
     if (forced.value != nullptr) options.settings.emplace_back(forced.variable, forced.value);
-    OPAL_TRY_ASSIGN(const auto conversation, Conversation::open(pairing, "sm", 1 << 20, options));
-    const bool possible = !forced.by_single_copy || conversation->peer().one_sided();
-    if (pairing.rank() == 0) {
-      if (possible) {
-        OPAL_TRY_ASSIGN(measured[forced.path], deliveries(*conversation, forced, plan, report));
-      } else {
-        log::warn("perf", "tune: \"{}\" is left out: {}", name(forced.path), conversation->peer().explain());
+    OPAL_TRY(Conversation::run(pairing, "sm", 1 << 20, options, [&](Conversation& with) -> Result<void> {
+      if (forced.by_single_copy && !with.peer().one_sided()) {
+        log::warn("perf", "tune: \"{}\" is left out: {}", name(forced.path), with.peer().explain());
+        return {};
       }
-      conversation->stop();
-    } else {
-      conversation->respond();
-    }
-    OPAL_TRY(pairing.exchange(bytes_of(forced.path)));  // both are through before either closes
+      OPAL_TRY_ASSIGN(measured[forced.path], deliveries(with, forced, plan, report));
+      return {};
+    }));
   }
   return measured;
 }

@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <limits>
-#include <optional>
 
 #include "opal/btl/registry.hpp"
 #include "runtime/tools/perf/report/report.hpp"

@@ -20,9 +20,9 @@ struct ExchangeHeader {
 }  // namespace
 
 Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const std::string& transport,
-                                                         std::uint64_t region_size, const Options& options) {
+                                                         std::uint64_t region_size,
+                                                         const ConversationOptions& options) {
   std::unique_ptr<Conversation> self{new Conversation};
-  self->rank_ = pairing.rank();
   OPAL_TRY_ASSIGN(self->pool_, mpool::open(options.shared_pool ? "shared" : "heap"));
   OPAL_TRY_ASSIGN(std::byte* const memory, self->pool_->allocate(region_size, kCacheLine));
   self->memory_ = {memory, region_size};
@@ -53,14 +53,13 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
 }
 
 void Conversation::respond() {
-  while (rank_ == 1 && !stopped_ && !peer_->dead()) {
+  while (!stopped_ && !peer_->dead()) {
     progress();
     if (fetch_.retry) fetch();
   }
 }
 
 void Conversation::stop() {
-  if (rank_ != 0) return;
   (void)send(kStop, true, {});
   await_answers(answers_ + 1);
 }

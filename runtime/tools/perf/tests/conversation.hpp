@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/tools/perf/tests/conversation.hpp — the connection between the two processes of a measurement over one
 // transport.  Rank 0 posts and measures, rank 1 answers.  A Pairing has at most one open at a time.
-// After stop() and respond() both processes call Pairing::exchange() before either destroys its Conversation: the last
-// answer may still be queued.
 // Threads: one.
 #pragma once
 #include <memory>
@@ -21,7 +19,7 @@ namespace opal::perf {
 inline constexpr Tag kEcho = kUserTags.first;        ///< answered with the same header and payload, as kAnswer
 inline constexpr Tag kStream = kUserTags.first + 1;  ///< dropped; answered only if want_answer is 1
 inline constexpr Tag kAnswer = kUserTags.first + 2;
-inline constexpr Tag kStop = kUserTags.first + 3;  ///< respond() of rank 1 answers and returns
+inline constexpr Tag kStop = kUserTags.first + 3;  ///< rank 1 answers, and run() returns there
 inline constexpr Tag kCopy = kUserTags.first + 4;  ///< rank 1 copies the payload to its region, then answers
 /// Payload: a uint64_t n; rank 1 gets n bytes from rank 0's region and answers, also if that fails.  One at a time.
 inline constexpr Tag kFetch = kUserTags.first + 5;
@@ -35,29 +33,33 @@ static_assert(sizeof(Header) == 8);
 /// Names and values of configuration variables.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
+struct ConversationOptions {
+  Settings settings{};       ///< for the Context; they override the environment
+  bool shared_pool = false;  ///< the registered memory is of a pool of kind "shared", which local peers map
+};
+
 class Conversation {
  public:
-  struct Options {
-    Settings settings{};       ///< for the Context; they override the environment
-    bool shared_pool = false;  ///< the registered memory is of a pool of kind "shared", which local peers map
-  };
   /// Opens a Context with just `transport` (empty: all), registers `region_size` bytes, exchanges addresses and
-  /// connects.  Both processes call it with the same size.
+  /// connects.  Then rank 0 calls `Result<void> measure(Conversation&)`, and rank 1 answers until that has returned or
+  /// the endpoint has failed.  Both processes call it with the same size.
   /// Errors: those of Context::open, register_memory and connect, of Endpoint::unpack_key, the pool and
-  /// Pairing::exchange; protocol (the other process runs another version).
-  static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
-                                                    std::uint64_t region_size, const Options& options);
-  static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
-                                                    std::uint64_t region_size) {
-    return open(pairing, transport, region_size, Options{});
+  /// Pairing::exchange; protocol (the other process runs another version); those of `measure`.
+  template <class Measure>
+  static Result<void> run(Pairing& pairing, const std::string& transport, std::uint64_t region_size,
+                          const ConversationOptions& options, Measure measure) {
+    OPAL_TRY_ASSIGN(const auto self, open(pairing, transport, region_size, options));
+    if (pairing.rank() == 0) {
+      OPAL_TRY(measure(*self));
+      self->stop();
+    } else {
+      self->respond();
+    }
+    OPAL_TRY(pairing.exchange(bytes_of(region_size)));  // both are through before either closes
+    return {};
   }
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
-
-  /// Rank 1: answers until rank 0 calls stop() or the endpoint has failed.  Rank 0: returns at once.
-  void respond();
-  /// Rank 0: ends rank 1's respond() and waits for its answer, or for the endpoint's failure.  Rank 1: nothing.
-  void stop();
 
   [[nodiscard]] am::Endpoint& peer() noexcept { return *peer_; }
   [[nodiscard]] std::size_t max_send() const noexcept { return peer_->attributes().max_send; }
@@ -98,6 +100,10 @@ class Conversation {
 
  private:
   Conversation() = default;
+  static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
+                                                    std::uint64_t region_size, const ConversationOptions& options);
+  void respond();
+  void stop();
   void on_echo(btl::Delivery& delivery) noexcept;
   void on_stream(btl::Delivery& delivery) noexcept;
   void on_answer(btl::Delivery& delivery) noexcept;
@@ -115,7 +121,6 @@ class Conversation {
     bool retry = false;  // the get's post answered `again`; respond() posts it once more
   };
 
-  int rank_ = 0;
   std::unique_ptr<mpool::Pool> pool_;  // of memory_
   MutableBytes memory_;
   Fetch fetch_;

@@ -108,10 +108,7 @@ Result<std::vector<std::byte>> Pairing::exchange(ByteSpan mine) {
   }
   if (::send(socket_.get(), mine.data(), mine.size(), MSG_NOSIGNAL) < 0) return Error{Errc::os, errno, "send(pairing)"};
   std::vector<std::byte> theirs(std::size_t{64} * 1024);
-  ssize_t size = 0;
-  do {
-    size = ::recv(socket_.get(), theirs.data(), theirs.size(), 0);
-  } while (size < 0 && errno == EINTR);
+  const ssize_t size = TEMP_FAILURE_RETRY(::recv(socket_.get(), theirs.data(), theirs.size(), 0));
   if (size <= 0) return Error{Errc::peer_gone, size < 0 ? errno : 0, "the other process of the measurement ended"};
   theirs.resize(static_cast<std::size_t>(size));
   return theirs;
