@@ -45,13 +45,14 @@ struct ReleaseValue {
 };
 using Value = std::unique_ptr<pmix_value_t, ReleaseValue>;
 
-/// A process of this job; a key for libpmix, which wants it zero-terminated.
+/// A process of this job.
 pmix_proc_t proc_of(const std::string& job, pmix_rank_t rank) {
   pmix_proc_t proc;
   PMIX_LOAD_PROCID(&proc, job.c_str(), rank);
   return proc;
 }
 
+/// A key for libpmix, which wants it zero-terminated.
 Result<std::string> key_text(std::string_view key) {
   if (key.empty() || key.size() > PMIX_MAX_KEYLEN) {
     return Error{Errc::invalid_argument, 0, "key: empty or too long", key.size()};
@@ -78,7 +79,7 @@ std::optional<std::uint64_t> number(const Value& value) {
   return result;
 }
 
-/// "0,1,5-7" -> {0, 1, 5, 6, 7}, without what is not a rank of a job of `size`.
+/// "0,1,5-7" -> {0, 1, 5, 6, 7}.  Leaves out parts without a number or with a rank >= `size`.
 std::vector<unsigned> parse_ranks(std::string_view text, unsigned size) {
   std::vector<unsigned> ranks;
   for (const std::string_view part : opal::split(text, ',')) {
@@ -222,7 +223,7 @@ struct Client::State {
   std::map<std::string, Bytes, std::less<>> uncommitted;  // guarded by mutex
   std::map<std::string, Bytes, std::less<>> committed;    // guarded by mutex
 
-  /// Slurm ends a fence that collects nothing without asking other hosts (mpi.conf: PMIxFenceBarrier).
+  /// In Slurm, a fence that collects no data does not wait for other hosts (mpi.conf: PMIxFenceBarrier).
   [[nodiscard]] InfoList infos_of_fence() const {
     InfoList infos;
     if (job_id.starts_with("slurm.pmix.")) infos.add(PMIX_COLLECT_DATA, true);
@@ -264,7 +265,7 @@ Result<std::unique_ptr<Client>> Client::open() {
   if (state->singleton) {
     state->job_id = "opal-singleton-" + opal::host_name() + "-" + std::to_string(::getpid());
   } else {
-    // PMIx starts threads, and then it takes the patcher some 10 ms (an RCU grace period) to register with membarrier.
+    // Before join(): with PMIx's threads, the monitor's registration with membarrier takes 10 ms (RCU grace period).
     OPAL_TRY_ASSIGN(const opal::memory::Config memory,
                     opal::config::Store::from_environment().load(opal::memory::kGroup));
     opal::memory::start_monitor(memory);
@@ -392,7 +393,7 @@ void Client::on_checkpoint(std::function<void(const CheckpointStep&)> handler) {
     PMIx_Register_event_handler(
         codes, 1, nullptr, 0, on_checkpoint_event, [](pmix_status_t, std::size_t, void*) {}, nullptr);
   }
-  // The server has both messages in this order.
+  // The server gets the registration of the handler before this message.
   tell_of_checkpoint(std::string{wanted ? kJoinsCheckpoints : kLeavesCheckpoints});
 }
 
@@ -406,12 +407,12 @@ void Client::answer_checkpoint(const CheckpointStep& step, const std::string& pr
 
 void Client::abort(int status, std::string_view text) noexcept {
   std::fflush(nullptr);
-  // opalrun reports it; other launchers keep the text to themselves.
+  // opalrun reports the text; other launchers do not.
   if (opal::environment(kJobIdVariable) != state_->job_id) {
     std::fprintf(stderr, "rank %u aborted the job with status %d: %.*s\n", state_->rank, status,
                  static_cast<int>(text.size()), text.data());
   }
-  // Open MPI 4's mpirun crashes or hangs after PMIx_Abort; a status that is no success ends its jobs.
+  // Open MPI 4's mpirun crashes or hangs after PMIx_Abort; a non-zero exit status ends its jobs.
   const bool open_mpi = opal::environment("OMPI_MCA_ess_base_jobid") == state_->job_id;
   if (!state_->singleton && !open_mpi) {
     PMIx_Abort(status, std::string{text}.c_str(), nullptr, 0);

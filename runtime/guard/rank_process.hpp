@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/guard/rank_process.hpp — fork and exec of one rank: its own process group, binding, directory, stdio.
+// runtime/guard/rank_process.hpp — the start of one rank: its own process group, binding, directory, stdio.
 // Threads: only the process guard calls it, which has one thread.
 #pragma once
 #include <sys/types.h>
@@ -34,7 +34,7 @@ struct Started {
 /// dies.
 Started start_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& ignored);
 
-/// The signals that this process ignores now.
+/// The signals that this process ignores now; the launcher lets its ranks ignore them too.
 SignalSet ignored_signals();
 
 }  // namespace runtime::guard

@@ -151,7 +151,7 @@ void LocalHost::handle(const guard::Report& report) {
     case guard::Report::Kind::exited: {
       rank->ended = true;
       if (report.status == 0) miss(*rank);
-      observer_(Exited{number, report.status, server_->left_properly(number)});
+      observer_(Exited{number, report.status, !server_->is_member(number)});
       return server_->on_rank_ended();
     }
     case guard::Report::Kind::empty: return;

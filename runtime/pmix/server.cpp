@@ -16,7 +16,7 @@
 namespace runtime::pmix {
 namespace {
 
-// Up to this many ranks the store by messages starts faster; above, the one in shared memory answers faster.
+// Up to this many ranks libpmix's store `hash` starts faster; above, its store in shared memory answers faster.
 constexpr unsigned kSmallJob = 16;
 
 /// libpmix connects by IPv4 only, and takes the loopback interface where there is one.
@@ -115,7 +115,7 @@ Result<std::vector<std::pair<std::string, std::string>>> Server::variables(unsig
   return result;
 }
 
-bool Server::left_properly(unsigned rank) const { return state_->core.membership[rank] != Core::Membership::member; }
+bool Server::is_member(unsigned rank) const { return state_->core.membership[rank] == Core::Membership::member; }
 
 bool Server::has_joined(unsigned rank) const { return state_->core.membership[rank] != Core::Membership::outside; }
 

@@ -62,8 +62,8 @@ class Server {
   /// The environment variables by which `rank` of this host finds the server.  Errors: those of to_error().
   Result<std::vector<std::pair<std::string, std::string>>> variables(unsigned rank);
 
-  /// False when `rank` of this host called PMIx_Init but not PMIx_Finalize.
-  [[nodiscard]] bool left_properly(unsigned rank) const;
+  /// True when `rank` of this host has called PMIx_Init but not PMIx_Finalize.
+  [[nodiscard]] bool is_member(unsigned rank) const;
 
   /// True when `rank` of this host has called PMIx_Init.
   [[nodiscard]] bool has_joined(unsigned rank) const;
