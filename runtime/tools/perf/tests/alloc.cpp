@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocators over 1 to 8 threads: OPAL's, and this process's malloc, which LD_PRELOAD replaces by another one.  Each
-// thread frees its oldest of 32 blocks and allocates another, over and over.
+// Allocators over 1 to 8 threads: OPAL's, this process's malloc (which LD_PRELOAD replaces), and jemalloc and mimalloc
+// where they are installed and may be loaded late (Debian's jemalloc only if it is preloaded).  Each thread frees its
+// oldest of 32 blocks and allocates another, over and over.
+#include <dlfcn.h>
+
 #include <array>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "opal/allocator/bucket.hpp"
+#include "opal/core/log.hpp"
 #include "opal/mpool/pool.hpp"
 #include "runtime/tools/perf/tests/sample_concurrently.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
@@ -49,21 +55,47 @@ Result<void> measure(const char* name, const Plan& plan, const Report& report, A
   return {};
 }
 
+Result<void> measure(const char* name, const Plan& plan, const Report& report, allocator::Allocator& allocator) {
+  return measure(
+      name, plan, report,
+      [&](std::size_t size) -> void* {
+        const auto block = allocator.allocate(size);
+        return block ? *block : nullptr;
+      },
+      [&](void* block) { (void)allocator.deallocate(static_cast<std::byte*>(block)); });
+}
+
+/// jemalloc's or mimalloc's functions, which are no malloc of this process's; null where the library is not there.
+template <class Function>
+Function* function_of(const char* library, const char* name) {
+  void* const loaded = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);  // stays: its blocks may
+  auto* const function = loaded != nullptr ? reinterpret_cast<Function*>(::dlsym(loaded, name)) : nullptr;
+  if (function == nullptr) log::info("perf", "{} is not measured: {}", library, ::dlerror());
+  return function;
+}
+
 }  // namespace
 
 Result<void> allocators(const Plan& plan, const Report& report) {
   OPAL_TRY_ASSIGN(const auto pool, mpool::open("heap"));
   allocator::Bucket bucket{*pool, {}};
+  OPAL_TRY(measure("bucket", plan, report, bucket));
   OPAL_TRY(measure(
-      "bucket", plan, report,
-      [&](std::size_t size) -> void* {
-        const auto block = bucket.allocate(size);
-        return block ? *block : nullptr;
-      },
-      [&](void* block) { (void)bucket.deallocate(static_cast<std::byte*>(block)); }));
-  return measure(
       "malloc", plan, report, [](std::size_t size) { return std::malloc(size); },
-      [](void* block) { std::free(block); });
+      [](void* block) { std::free(block); }));
+  constexpr const char* kJemalloc = "libjemalloc.so.2";
+  if (auto* const allocate = function_of<void*(std::size_t, int)>(kJemalloc, "mallocx"); allocate != nullptr) {
+    auto* const release = function_of<void(void*, int)>(kJemalloc, "dallocx");
+    OPAL_TRY(measure(
+        "jemalloc", plan, report, [=](std::size_t size) { return allocate(size, 0); },
+        [=](void* block) { release(block, 0); }));
+  }
+  constexpr const char* kMimalloc = "libmimalloc.so.2.0";
+  if (auto* const allocate = function_of<void*(std::size_t)>(kMimalloc, "mi_malloc"); allocate != nullptr) {
+    auto* const release = function_of<void(void*)>(kMimalloc, "mi_free");
+    OPAL_TRY(measure("mimalloc", plan, report, allocate, release));
+  }
+  return {};
 }
 
 }  // namespace opal::perf

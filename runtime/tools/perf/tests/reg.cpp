@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registration cache over a device that costs nothing, so that only the cache is measured; and what a registration
-// costs that is not cached, as far as any machine can show: pinning and unpinning the pages.
+// The registration cache over a device that costs nothing, so that only the cache is measured; beside it, in turns,
+// UCX's where it is installed; and what a registration costs that is not cached, as far as any machine can show:
+// pinning and unpinning the pages.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,10 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include "opal/core/log.hpp"
 #include "opal/core/system/mapping.hpp"
 #include "opal/rcache/cache.hpp"
 #include "runtime/tools/perf/tests/sample_concurrently.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
+#include "runtime/tools/perf/tests/ucx_cache.hpp"
 
 namespace opal::perf {
 namespace {
@@ -32,22 +35,29 @@ class FreeDevice final : public rcache::Device {
 };
 
 /// The cache measured.
-class Cache {
+class OpalCache {
  public:
-  /// At most `limit` registrations; 0: no limit.
-  explicit Cache(std::uint64_t limit) : cache_(device_, {.count_limit = limit}) {}
-  Result<void> touch(std::byte* address) noexcept {
-    OPAL_TRY(cache_.get(address, kPage, 1));
+  static Result<std::unique_ptr<OpalCache>> open(std::uint64_t limit) {
+    rcache::Config config;
+    config.count_limit = limit;
+    return std::unique_ptr<OpalCache>{new OpalCache{config}};
+  }
+  Result<void> touch(std::byte* address, std::size_t size) noexcept {
+    OPAL_TRY(cache_.get(address, size, 1));
     return {};
   }
-  void invalidate(std::byte* address) noexcept { (void)cache_.invalidate(address, kPage); }
+  Result<void> invalidate(std::byte* address, std::size_t size) noexcept {
+    (void)cache_.invalidate(address, size);
+    return {};
+  }
 
  private:
+  explicit OpalCache(const rcache::Config& config) : cache_(device_, config) {}
   FreeDevice device_;
   rcache::Cache cache_;
 };
 
-/// Every other page of a mapping that is never touched.
+/// Every other page of a mapping that is never touched: neighbours would be one registration to some caches.
 struct Regions {
   static constexpr std::uint64_t kMost = 2'000'000;
 
@@ -90,11 +100,12 @@ class Order {
     std::minstd_rand random{static_cast<unsigned>(seed + 1)};
     for (std::byte*& each : regions_) each = all[random() % set * stride];
   }
+  template <class Cache>
   Result<void> touch(Cache& cache, std::uint64_t count) const {
     for (std::uint64_t left = count; left > 0;) {
       const auto end = regions_.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(left, regions_.size()));
       for (auto each = regions_.begin(); each != end; ++each) {
-        OPAL_TRY(cache.touch(*each));
+        OPAL_TRY(cache.touch(*each, kPage));
       }
       left -= static_cast<std::uint64_t>(end - regions_.begin());
     }
@@ -106,12 +117,13 @@ class Order {
 };
 
 /// A cache filled with `regions` regions, by a thread that has ended: only the measured threads use the cache then.
+template <class Cache>
 Result<std::unique_ptr<Cache>> filled(const Regions& all, std::uint64_t regions, std::uint64_t limit) {
-  auto cache = std::make_unique<Cache>(limit);
+  OPAL_TRY_ASSIGN(auto cache, Cache::open(limit));
   Result<void> done;
   std::thread{[&] {
     for (int twice = 0; twice < 2; ++twice) {  // the second time every region has left its hint
-      for (std::uint64_t i = 0; i < regions && done; ++i) done = cache->touch(all[i]);
+      for (std::uint64_t i = 0; i < regions && done; ++i) done = cache->touch(all[i], kPage);
     }
   }}.join();
   OPAL_TRY(done);
@@ -120,8 +132,9 @@ Result<std::unique_ptr<Cache>> filled(const Regions& all, std::uint64_t regions,
 
 constexpr std::uint64_t kThreads[] = {1, 2, 4, 8};
 
-Result<void> measure_hits(const Measurement& report, const Regions& all, Cache& cache, std::uint64_t regions,
-                          std::uint64_t threads) {
+template <class Cache>
+Result<void> measure_hits(const Measurement& report, const std::string& suffix, const Regions& all, Cache& cache,
+                          std::uint64_t regions, std::uint64_t threads) {
   constexpr std::uint64_t kHot = 100;  // buffers that a program uses again and again
   const std::uint64_t set = std::min(regions, kHot);
   std::vector<Order> hot;
@@ -130,38 +143,41 @@ Result<void> measure_hits(const Measurement& report, const Regions& all, Cache& 
     hot.emplace_back(all, t, set, regions / set, 1'000);  // the list itself stays in the first cache
     anywhere.emplace_back(all, t, regions, 1, std::size_t{1} << 17);
   }
-  OPAL_TRY(report("hit", threads, regions, 400'000,
+  OPAL_TRY(report("hit" + suffix, threads, regions, 400'000,
                   [&](std::uint64_t t, std::uint64_t count) { return hot[t].touch(cache, count); }));
   if (regions <= kHot) return {};
-  return report("hit anywhere", threads, regions, 100'000,
+  return report("hit anywhere" + suffix, threads, regions, 100'000,
                 [&](std::uint64_t t, std::uint64_t count) { return anywhere[t].touch(cache, count); });
 }
 
-/// All measurements with `regions` registrations.
-Result<void> measure(const Measurement& report, const Regions& all, std::uint64_t regions, std::uint64_t threads) {
-  OPAL_TRY_ASSIGN(const auto cache, filled(all, regions, 0));
-  OPAL_TRY(measure_hits(report, all, *cache, regions, threads));
-  // Regions of its own for every thread.
+/// All measurements of one cache with `regions` registrations.  The caller alternates between the caches, so that other
+/// load on the machine affects both.
+template <class Cache>
+Result<void> measure(const Measurement& report, const std::string& suffix, const Regions& all, std::uint64_t regions,
+                     std::uint64_t threads) {
+  OPAL_TRY_ASSIGN(const auto cache, filled<Cache>(all, regions, 0));
+  OPAL_TRY(measure_hits(report, suffix, all, *cache, regions, threads));
+  // Regions of its own for every thread: a cache may refuse what is invalidated again and again while it is registered.
   const std::uint64_t share = std::max<std::uint64_t>(1, regions / threads);
-  OPAL_TRY(report("invalidate and register", threads, regions, 5'000,
+  OPAL_TRY(report("invalidate and register" + suffix, threads, regions, 5'000,
                   [&](std::uint64_t t, std::uint64_t count) -> Result<void> {
                     for (std::uint64_t i = 0; i < count; ++i) {
                       std::byte* const mine = all[t * share + i % share];
-                      cache->invalidate(mine);
-                      OPAL_TRY(cache->touch(mine));
+                      OPAL_TRY(cache->invalidate(mine, kPage));
+                      OPAL_TRY(cache->touch(mine, kPage));
                     }
                     return {};
                   }));
   std::atomic<std::uint64_t> next{regions};  // threads take regions never seen before, a batch at a time
   const auto touch_new = [&](Cache& some, std::uint64_t count) -> Result<void> {
-    for (std::uint64_t i = next.fetch_add(count), end = i + count; i < end; ++i) OPAL_TRY(some.touch(all[i]));
+    for (std::uint64_t i = next.fetch_add(count), end = i + count; i < end; ++i) OPAL_TRY(some.touch(all[i], kPage));
     return {};
   };
-  OPAL_TRY(report("miss", threads, regions, 5'000,
+  OPAL_TRY(report("miss" + suffix, threads, regions, 5'000,
                   [&](std::uint64_t, std::uint64_t count) { return touch_new(*cache, count); }));
   const std::uint64_t limit = std::max<std::uint64_t>(regions, std::size(kThreads) * 2);
-  OPAL_TRY_ASSIGN(const auto full, filled(all, limit, limit));
-  return report("evict", threads, regions, 5'000,
+  OPAL_TRY_ASSIGN(const auto full, filled<Cache>(all, limit, limit));
+  return report("evict" + suffix, threads, regions, 5'000,
                 [&](std::uint64_t, std::uint64_t count) { return touch_new(*full, count); });
 }
 
@@ -171,8 +187,17 @@ Result<void> registration_cache(const Plan& plan, const Report& report) {
   const Measurement measurement{plan, report};
   Regions all;
   OPAL_TRY_ASSIGN(all.memory, Mapping::anonymous(2 * Regions::kMost * kPage, false));
+#ifdef OPAL_PERF_UCX
+  const auto ucx = UcxCache::open(0);
+  if (!ucx) log::info("perf", "UCX's cache is not measured: {}", to_string(ucx.error()));
+#endif
   for (const std::uint64_t regions : {1ULL, 100ULL, 10'000ULL, 1'000'000ULL}) {
-    for (const std::uint64_t threads : kThreads) OPAL_TRY(measure(measurement, all, regions, threads));
+    for (const std::uint64_t threads : kThreads) {
+      OPAL_TRY(measure<OpalCache>(measurement, "", all, regions, threads));
+#ifdef OPAL_PERF_UCX
+      if (ucx) OPAL_TRY(measure<UcxCache>(measurement, ", UCX", all, regions, threads));
+#endif
+    }
   }
   OPAL_TRY_ASSIGN(const Mapping memory, Mapping::anonymous(16 * kPage));
   if (::mlock(memory.data(), kPage) != 0) return {};  // RLIMIT_MEMLOCK
