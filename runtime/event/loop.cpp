@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -121,6 +122,7 @@ Watch Loop::add(int fd, short what, Callback callback, std::chrono::milliseconds
   auto watch = std::make_shared<Watch::State>();
   watch->callback = std::move(callback);
   watch->event.reset(event_new(state_->base.get(), fd, what, &Watch::State::fire, watch.get()));
+  if (watch->event == nullptr) throw std::bad_alloc{};
   const timeval time{delay.count() / 1000, (delay.count() % 1000) * 1000};
   event_add(watch->event.get(), what == EV_TIMEOUT ? &time : nullptr);
   return Watch{std::move(watch)};
