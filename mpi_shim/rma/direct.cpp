@@ -63,7 +63,7 @@ int Window::lock_updates(Control& control) noexcept {
 
 int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result,
                           const Buffer& there) {
-  const datatype::Element element = *there.type().signature().uniform();
+  const datatype::Element element = *there.type().signature().uniform;
   std::vector<std::byte> room;
   const bool stores = kind != op::OpKind::no_op;
   const std::byte* const source = stores ? find_dense(origin, room) : nullptr;
@@ -122,7 +122,7 @@ int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer
 
 int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                            const Buffer* result, const Buffer& there) {
-  const datatype::Element element = *there.type().signature().uniform();
+  const datatype::Element element = *there.type().signature().uniform;
   const std::uint64_t unit = datatype::info(element).size;
   const std::uint64_t chunk = std::max<std::uint64_t>(kCopyChunk / unit, 1) * unit;
   std::vector<std::byte> room;

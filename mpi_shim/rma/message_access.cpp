@@ -33,7 +33,7 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   bytes_ = there.bytes();
   // Each piece consists of whole elements, since the target executes each piece by itself.
   piece_unit_ = 1;
-  if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform()).size;
+  if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform).size;
   if (action == wire::Action::compare_swap) piece_unit_ = static_cast<std::uint32_t>(bytes_);
   sent_ = answered_ = 0;
   named_ = false;

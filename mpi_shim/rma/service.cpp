@@ -197,7 +197,7 @@ int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype
   switch (header.action) {
     case wire::Action::transfer: cursor.unpack(data); break;
     case wire::Action::update: {
-      const auto element = type.signature().uniform();
+      const auto element = type.signature().uniform;
       if (!element || header.op > static_cast<std::uint8_t>(op::OpKind::no_op)) return MPI_ERR_OP;
       if (!op::accumulate(static_cast<op::OpKind>(header.op), *element, data, cursor)) return MPI_ERR_OP;
       break;

@@ -73,7 +73,7 @@ op::OpKind accumulation(Call& call, MPI_Op handle, const rma::Place& target) {
 /// Checks that the datatypes of origin and target consist of the same predefined type.
 void same_elements(Call& call, const p2p::Buffer& buffer, const datatype::Datatype* type) {
   if (buffer.bytes() == 0 || type->size() == 0) return;
-  if (buffer.type().signature().uniform() != type->signature().uniform()) {
+  if (buffer.type().signature().uniform != type->signature().uniform) {
     call.fail(MPI_ERR_TYPE, "the origin's and the target's datatypes are not made of the same predefined one");
   }
 }
