@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accesses: checks epoch and memory, chooses the path to the target, and starts the access.
 #include <algorithm>
+#include <array>
 #include <new>
 
 #include "mpi_shim/request/immediate.hpp"
@@ -105,7 +106,6 @@ int Window::reach(Target& target) {
     queue.target = &target;
     queue.resume = [](p2p::Stalled& self) noexcept {
       auto& stalled = static_cast<Target::Queue&>(self);
-      stalled.stalled = false;
       MessageAccess::pump(*stalled.window, *stalled.target);
       return true;  // pump() has put the queue at the end of the engine's list if the transport is full again
     };
@@ -278,15 +278,18 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
 int Window::compare_and_swap(const void* origin, const void* compare, void* result, const Place& place) {
   Buffer there;
   if (const int error = begin_access(place, false, there); error != MPI_SUCCESS) return error;
-  const SwapValues values{origin, compare, there.bytes()};
+  std::array<std::byte, 64> room;  // two values of the longest type
+  p2p::copy_bytes(room.data(), origin, there.bytes());
+  p2p::copy_bytes(room.data() + there.bytes(), compare, there.bytes());
+  const ByteSpan operands = ByteSpan{room}.first(2 * there.bytes());
   Target& target = this->target(place.rank);
   ChosenPath chosen;
   if (const int error = choose_path(target, there, kMessagePuts, chosen); error != MPI_SUCCESS) return error;
-  if (chosen.path != Target::Path::messages) return swap_directly(target, chosen, values, result, there);
+  if (chosen.path != Target::Path::messages) return swap_directly(target, chosen, operands, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
   access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there, chosen.counted);
-  access.from_pair(values.both());
+  access.from_pair(operands);
   access.into(Buffer{result, 1, *place.type});
   return start_message(access, chosen, nullptr);
 }
