@@ -40,8 +40,7 @@ void Matcher::unqueue(PostedRecv& receive) noexcept {
 void Matcher::add(Unexpected& message) {
   const Envelope& from = message.envelope;
   unexpected_.push(message, exact_key(from.source, from.tag));
-  if (indexed_by_source_) unexpected_by_source_.push(message, key_of(from.source));
-  if (indexed_by_tag_) unexpected_by_tag_.push(message, key_of(from.tag));
+  if (indexed_) index(message);
   message.arrived_next_ = nullptr;
   message.arrived_previous_ = newest_;
   (newest_ != nullptr ? newest_->arrived_next_ : oldest_) = &message;
@@ -51,23 +50,18 @@ void Matcher::add(Unexpected& message) {
 
 void Matcher::unlink(Unexpected& message) noexcept {
   unexpected_.remove(message);
-  if (indexed_by_source_) unexpected_by_source_.remove(message);
-  if (indexed_by_tag_) unexpected_by_tag_.remove(message);
+  if (indexed_) {
+    unexpected_by_source_.remove(message);
+    unexpected_by_tag_.remove(message);
+  }
   (message.arrived_previous_ != nullptr ? message.arrived_previous_->arrived_next_ : oldest_) = message.arrived_next_;
   (message.arrived_next_ != nullptr ? message.arrived_next_->arrived_previous_ : newest_) = message.arrived_previous_;
   message.queued_ = false;
 }
 
-void Matcher::index_by_source() {
-  if (indexed_by_source_) return;
-  indexed_by_source_ = true;
-  for_each_unexpected([&](Unexpected& m) { unexpected_by_source_.push(m, key_of(m.envelope.source)); });
-}
-
-void Matcher::index_by_tag() {
-  if (indexed_by_tag_) return;
-  indexed_by_tag_ = true;
-  for_each_unexpected([&](Unexpected& m) { unexpected_by_tag_.push(m, key_of(m.envelope.tag)); });
+void Matcher::index(Unexpected& message) {
+  unexpected_by_source_.push(message, key_of(message.envelope.source));
+  unexpected_by_tag_.push(message, key_of(message.envelope.tag));
 }
 
 Unexpected* Matcher::probe(const Envelope& wanted) {
@@ -75,15 +69,11 @@ Unexpected* Matcher::probe(const Envelope& wanted) {
   if (wanted.source != kAnySource && wanted.tag != kAnyTag) {
     return unexpected_.first(exact_key(wanted.source, wanted.tag));
   }
-  if (wanted.source != kAnySource) {
-    index_by_source();
-    return unexpected_by_source_.first(key_of(wanted.source));
-  }
-  if (wanted.tag != kAnyTag) {
-    index_by_tag();
-    return unexpected_by_tag_.first(key_of(wanted.tag));
-  }
-  return oldest_;
+  if (wanted.source == kAnySource && wanted.tag == kAnyTag) return oldest_;
+  if (!indexed_) for_each_unexpected([&](Unexpected& message) { index(message); });
+  indexed_ = true;
+  return wanted.tag == kAnyTag ? unexpected_by_source_.first(key_of(wanted.source))
+                               : unexpected_by_tag_.first(key_of(wanted.tag));
 }
 
 Unexpected* Matcher::take(const Envelope& wanted) {

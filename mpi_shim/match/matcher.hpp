@@ -136,8 +136,7 @@ class Matcher {
   }
   static std::uint64_t key_of(int value) noexcept { return static_cast<std::uint32_t>(value); }
   void unlink(Unexpected& message) noexcept;
-  void index_by_source();
-  void index_by_tag();
+  void index(Unexpected& message);
 
   PostedRecv* lone_ = nullptr;  // a receive that was posted when no other one was queued; it is in no queue
   KeyedQueues<PostedRecv, &PostedRecv::links_>
@@ -146,12 +145,11 @@ class Matcher {
   std::uint64_t posts_ = 0;    // the next PostedRecv::order_
 
   // Messages.  Each is in `unexpected_` and in the list of arrivals (oldest_ to newest_).  It is in the other two once
-  // a probe or receive has used that wildcard while a message was queued (indexed_by_*).
+  // a probe or receive has used one of the two wildcards while a message was queued (indexed_).
   KeyedQueues<Unexpected, &Unexpected::exact_> unexpected_;
   KeyedQueues<Unexpected, &Unexpected::by_source_> unexpected_by_source_;
   KeyedQueues<Unexpected, &Unexpected::by_tag_> unexpected_by_tag_;
-  bool indexed_by_source_ = false;
-  bool indexed_by_tag_ = false;
+  bool indexed_ = false;
   Unexpected* oldest_ = nullptr;
   Unexpected* newest_ = nullptr;
 };
