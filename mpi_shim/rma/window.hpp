@@ -168,7 +168,6 @@ class Window final : public handle::Object {
   int start_message(MessageAccess& access, const ChosenPath& chosen, MPI_Request* request);
   int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);
-  int locate(const Place& place, Buffer& there) noexcept;
   static Buffer here(const Target& target, const Buffer& there) noexcept;
 
   // direct.cpp: updates that this process does itself
