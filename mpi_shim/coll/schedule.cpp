@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/schedule.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include "mpi_shim/coll/on_host.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
 
@@ -85,12 +88,18 @@ void Schedule::run() noexcept {
 }
 
 void Schedule::start_round() noexcept {
+  p2p::Engine& engine = scheduler_.engine_;
+  p2p::Channel& channel = comm_->collective();
+  const auto end = std::find_if(steps_.begin() + static_cast<std::ptrdiff_t>(position_), steps_.end(),
+                                [](const Step& step) { return step.kind == Step::Kind::end_round; });
+  const std::span<const Step> round{steps_.begin() + static_cast<std::ptrdiff_t>(position_), end};
   // Receives first, so that messages which arrive meanwhile are not unexpected.
-  for (std::size_t i = position_; i < steps_.size() && steps_[i].kind != Step::Kind::end_round; ++i) {
-    if (steps_[i].kind == Step::Kind::receive) start_receive(steps_[i]);
+  for (const Step& step : round) {
+    if (step.kind == Step::Kind::receive) watch(engine.new_receive(channel, step.buffer, step.rank, message_tag_));
   }
-  for (std::size_t i = position_; i < steps_.size() && steps_[i].kind != Step::Kind::end_round; ++i) {
-    if (steps_[i].kind == Step::Kind::send) start_send(steps_[i]);
+  for (const Step& step : round) {
+    if (step.kind != Step::Kind::send || engine.send_at_once(channel, step.buffer, step.rank, message_tag_)) continue;
+    watch(engine.new_send(channel, step.buffer, step.rank, message_tag_, p2p::Mode::standard));
   }
 }
 
@@ -111,17 +120,6 @@ void Schedule::finish_round() noexcept {
                      step.buffer.type());
     }
   }
-}
-
-void Schedule::start_receive(const Step& step) noexcept {
-  p2p::Engine& engine = scheduler_.engine_;
-  watch(engine.new_receive(comm_->collective(), step.buffer, step.rank, message_tag_));
-}
-
-void Schedule::start_send(const Step& step) noexcept {
-  p2p::Engine& engine = scheduler_.engine_;
-  if (engine.send_at_once(comm_->collective(), step.buffer, step.rank, message_tag_)) return;
-  watch(engine.new_send(comm_->collective(), step.buffer, step.rank, message_tag_, p2p::Mode::standard));
 }
 
 void Schedule::watch(Request& request) noexcept {

@@ -79,8 +79,6 @@ class Schedule final : public Request {
   /// Ends the schedule early after a failed message, whose error is the result.  The remaining sends become failure
   /// messages (wire::kFailure), so that the peers end as well; the remaining receives take and drop their messages.
   void leave_rounds() noexcept;
-  void start_receive(const Step& step) noexcept;
-  void start_send(const Step& step) noexcept;
   void watch(Request& request) noexcept;
   void one_done(Request& request) noexcept;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/datatype/datatype.hpp"
 
+#include "mpi_shim/datatype/signature.hpp"
+
 namespace mpi_shim::datatype {
 namespace {
 
@@ -25,13 +27,13 @@ Layout element_layout(Element element) {
 
 }  // namespace
 
-Datatype::Datatype(const Bounds& bounds, Layout layout, Signature signature, Recipe recipe)
+Datatype::Datatype(const Bounds& bounds, Layout layout, Recipe recipe)
     : Object(kKind),
       bounds_(bounds),
       extent_(bounds.extent()),
       contiguous_(layout.is_one_run() && bounds.size == bounds.extent()),  // no gap within or between instances
       layout_(std::move(layout)),
-      signature_(std::move(signature)),
+      signature_(signature_of(recipe, bounds.size)),
       recipe_(std::move(recipe)) {}
 
 Datatype::Datatype(std::uintptr_t handle, const char* own_name, Element element, std::int64_t external)
@@ -43,12 +45,12 @@ Datatype::Datatype(std::uintptr_t handle, const char* own_name, Element element,
       predefined_(handle),
       element_(element),
       layout_(element_layout(element)),
-      signature_(Signature::of_element(element, external)) {
+      signature_{info(element).element_class == ElementClass::pair ? 2 : 1, external, element} {
   contiguous_ = layout_.is_one_run() && bounds_.size == extent_;
 }
 
-Datatype::Datatype(const Datatype& like, Recipe recipe)
-    : Datatype(like.bounds(), like.layout(), like.signature(), std::move(recipe)) {
+Datatype::Datatype(const Datatype& like, Recipe recipe) : Datatype(like.bounds(), like.layout(), std::move(recipe)) {
+  signature_ = like.signature_;
   committed_ = true;
   predefined_ = like.predefined_;
   element_ = like.element_;

@@ -13,17 +13,25 @@
 #include "mpi_shim/datatype/element.hpp"
 #include "mpi_shim/datatype/layout.hpp"
 #include "mpi_shim/datatype/recipe.hpp"
-#include "mpi_shim/datatype/signature.hpp"
 #include "mpi_shim/handle/object.hpp"
 
 namespace mpi_shim::datatype {
+
+/// What the elements of one instance are; functions over them: signature.hpp.
+struct Signature {
+  std::int64_t elements = 0;  ///< a pair counts as two
+  /// Bytes in the representation "external32".  They are not a property of the elements: MPI_LONG and MPI_INT64_T are
+  /// both i64, but have 4 and 8 bytes.
+  std::int64_t external = 0;
+  std::optional<Element> uniform;  ///< the one element that all data consist of; empty if there are several or none
+};
 
 class Datatype final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::datatype;
 
   /// A derived type, made by construct() (constructors.hpp).
-  Datatype(const Bounds& bounds, Layout layout, Signature signature, Recipe recipe);
+  Datatype(const Bounds& bounds, Layout layout, Recipe recipe);
   /// A predefined type in static storage (predefined.hpp).  `external`: its size in bytes in "external32".
   Datatype(std::uintptr_t handle, const char* name, Element element, std::int64_t external);
   /// A committed type of MPI_Type_create_f90_* (fortran_kinds.hpp) with the representation of the predefined type
@@ -51,7 +59,7 @@ class Datatype final : public handle::Object {
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
   [[nodiscard]] const Signature& signature() const noexcept { return signature_; }
   [[nodiscard]] const Recipe& recipe() const noexcept { return recipe_; }
-  /// The element of a predefined or MPI_Type_create_f90_* type; empty for a derived one (see signature().uniform()).
+  /// The element of a predefined or MPI_Type_create_f90_* type; empty for a derived one (see signature().uniform).
   [[nodiscard]] std::optional<Element> element() const noexcept { return element_; }
   /// The handle of a predefined type; for a type of MPI_Type_create_f90_* that of the predefined type with the same
   /// representation; 0 for a derived type.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "mpi_shim/datatype/cursor.hpp"
+#include "mpi_shim/datatype/signature.hpp"
 
 namespace mpi_shim::datatype {
 namespace {
@@ -60,9 +61,9 @@ struct Numbers {
   std::size_t count;
 };
 
-Numbers numbers_of(const SignatureRun& run) noexcept {
+Numbers numbers_of(const ElementRun& run) noexcept {
   const ElementInfo& facts = info(run.element);
-  const auto bytes = static_cast<std::size_t>(run.bytes);
+  const std::size_t bytes = facts.size;
   const auto external = static_cast<std::size_t>(run.external);
   const bool is_extended = facts.first == Element::fext || run.element == Element::cfext;
   if (facts.element_class == ElementClass::complex) {
@@ -82,34 +83,31 @@ Numbers numbers_of(const SignatureRun& run) noexcept {
 template <class Before, class Convert, class After>
 void walk(const Datatype& type, std::int64_t count, Before&& before, Convert&& convert, After&& after) {
   std::array<std::byte, 4096> native;
-  for (std::int64_t instance = 0; instance < count; ++instance) {
-    type.signature().for_each_run([&](const SignatureRun& run) {
-      const Numbers numbers = numbers_of(run);
-      const auto size = static_cast<std::size_t>(run.bytes);
-      for (std::int64_t left = run.count; left > 0;) {
-        const auto elements =
-            static_cast<std::size_t>(std::min(left, static_cast<std::int64_t>(native.size()) / run.bytes));
-        const opal::MutableBytes chunk{native.data(), elements * size};
-        before(chunk);
-        std::byte* at = native.data();
-        for (std::size_t i = 0; i < elements; ++i) {
-          for (std::size_t part = 0; part < numbers.count; ++part) {
-            convert(numbers.of[part], at);
-            at += numbers.of[part].native;
-          }
+  for_each_run(type, count, [&](const ElementRun& run) {
+    const Numbers numbers = numbers_of(run);
+    const std::size_t size = info(run.element).size;
+    for (std::int64_t left = run.count; left > 0;) {
+      const auto elements = std::min(static_cast<std::size_t>(left), native.size() / size);
+      const opal::MutableBytes chunk{native.data(), elements * size};
+      before(chunk);
+      std::byte* at = native.data();
+      for (std::size_t i = 0; i < elements; ++i) {
+        for (std::size_t part = 0; part < numbers.count; ++part) {
+          convert(numbers.of[part], at);
+          at += numbers.of[part].native;
         }
-        after(chunk);
-        left -= static_cast<std::int64_t>(elements);
       }
-    });
-  }
+      after(chunk);
+      left -= static_cast<std::int64_t>(elements);
+    }
+  });
 }
 
 }  // namespace
 
 std::optional<std::int64_t> external32_size(const Datatype& type, std::int64_t count) noexcept {
   std::int64_t bytes = 0;
-  if (count < 0 || __builtin_mul_overflow(count, type.signature().external_bytes(), &bytes)) return std::nullopt;
+  if (count < 0 || __builtin_mul_overflow(count, type.signature().external, &bytes)) return std::nullopt;
   return bytes;
 }
 

@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/signature.hpp — the type signature of one instance of a datatype: its elements in the order of the
-// message, as runs with repetition counts.  For a number of bytes it computes the number of elements in them.
-// Owned by its datatype.  Threads: immutable once built.  Invariants: no empty run; nested runs are shared.
+// mpi_shim/datatype/signature.hpp — the type signature of a datatype: its elements in the order of the message.  It
+// follows from the recipe: a struct consists of its parts, any other derived type of repetitions of its one part.
+// Threads: safe from any thread.
 #pragma once
 #include <cstdint>
-#include <optional>
-#include <unordered_map>
-#include <vector>
 
-#include "mpi_shim/datatype/element.hpp"
+#include "mpi_shim/datatype/datatype.hpp"
 
 namespace mpi_shim::datatype {
 
-/// `count` repetitions of one element, or of a group: the runs [first, last) of the signature.
-struct SignatureRun {
-  std::int64_t count = 0;     ///< repetitions
-  std::int64_t bytes = 0;     ///< of one repetition
-  std::int64_t elements = 0;  ///< of one repetition, a pair counting as two
-  std::int64_t external = 0;  ///< bytes of one repetition in the representation "external32"
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
-  Element element = Element::byte;  ///< unused in a group
+/// The sums over the parts of a derived type of `size` bytes.
+Signature signature_of(const Recipe& recipe, std::int64_t size) noexcept;
 
-  [[nodiscard]] bool is_group() const noexcept { return last != first; }
-};
+/// The number of instances of recipe.types[index], one after the other, in a derived type of `size` bytes.
+std::int64_t repetitions(const Recipe& recipe, std::size_t index, std::int64_t size) noexcept;
 
 /// The result of elements_in().
 struct ElementCount {
@@ -31,72 +21,31 @@ struct ElementCount {
   std::int64_t rest = 0;  ///< bytes behind the last whole element
 };
 
-class Signature {
- public:
-  /// `external`: bytes of the element in "external32".  They are not a property of the Element: MPI_LONG and
-  /// MPI_INT64_T are both i64, but have 4 and 8 bytes in external32.
-  static Signature of_element(Element element, std::int64_t external);
+/// The number of whole elements in the first `bytes` bytes of consecutive instances; a pair counts as two.
+ElementCount elements_in(const Datatype& type, std::int64_t bytes) noexcept;
 
-  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::int64_t elements() const noexcept { return elements_; }  ///< a pair counts as two
+/// Equal elements in a row.
+struct ElementRun {
+  Element element;
+  std::int64_t count;
+  std::int64_t external;  ///< bytes of one element in "external32"
+};
 
-  [[nodiscard]] std::int64_t external_bytes() const noexcept { return external_; }  ///< of one instance
-
-  /// The one element that all runs consist of; empty if there are several different elements or none.
-  [[nodiscard]] std::optional<Element> uniform() const noexcept { return uniform_; }
-
-  /// The number of whole elements in the first `bytes` bytes of consecutive instances; a pair counts as two.
-  [[nodiscard]] ElementCount elements_in(std::int64_t bytes) const noexcept;
-
-  /// Calls visit(run) for each run of one instance in order, with groups expanded.  Neighbouring runs may have the same
-  /// element.
-  template <class Visit>
-  void for_each_run(Visit&& visit) const {
-    visit_range(root_first_, root_last_, visit);
+/// Calls visit(ElementRun) for the elements of `count` instances in order.  Neighbouring runs may have the same
+/// element.
+template <class Visit>
+void for_each_run(const Datatype& type, std::int64_t count, Visit&& visit) {
+  if (type.size() == 0) return;
+  if (type.element()) return visit(ElementRun{*type.element(), count, type.signature().external});
+  const Recipe& recipe = type.recipe();
+  if (recipe.types.size() == 1) {
+    return for_each_run(*recipe.types[0], count * repetitions(recipe, 0, type.size()), visit);
   }
-
- private:
-  friend class SignatureBuilder;
-
-  template <class Visit>
-  void visit_range(std::uint32_t first, std::uint32_t last, Visit& visit) const {
-    for (; first < last; ++first) {
-      const SignatureRun& run = runs_[first];
-      if (!run.is_group()) {
-        visit(run);
-      } else {
-        for (std::int64_t i = 0; i < run.count; ++i) visit_range(run.first, run.last, visit);
-      }
+  for (; count > 0; --count) {
+    for (std::size_t i = 0; i < recipe.types.size(); ++i) {
+      for_each_run(*recipe.types[i], repetitions(recipe, i, type.size()), visit);
     }
   }
-
-  std::vector<SignatureRun> runs_;
-  std::uint32_t root_first_ = 0;
-  std::uint32_t root_last_ = 0;
-  std::int64_t bytes_ = 0;
-  std::int64_t elements_ = 0;
-  std::int64_t external_ = 0;
-  std::optional<Element> uniform_;
-};
-
-/// Builds a signature in the order of the message.  Requires: Bounds::add() has succeeded for the same steps, so that
-/// no sum overflows.  Threads: one.
-class SignatureBuilder {
- public:
-  /// Appends `count` repetitions of `part`, which outlives the builder.
-  void add(const Signature& part, std::int64_t count);
-  /// Repeats everything added so far `count` times.
-  void repeat(std::int64_t count);
-  [[nodiscard]] Signature finish() &&;
-
- private:
-  std::uint32_t import(const Signature& part);
-  void append(const SignatureRun& run);
-  SignatureRun nest();
-
-  Signature out_;
-  std::vector<SignatureRun> sequence_;
-  std::unordered_map<const Signature*, std::uint32_t> imported_;
-};
+}
 
 }  // namespace mpi_shim::datatype

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "mpi_shim/datatype/layout.hpp"
 #include "opal/core/copy.hpp"
@@ -28,30 +29,28 @@ inline void copy_block(std::byte* dense, std::uintptr_t address, std::size_t len
   }
 }
 
-/// As copy_block(), inlined for the lengths that are common in lists.
-template <Direction direction>
-inline void copy_small_block(std::byte* dense, std::uintptr_t address, std::size_t length) noexcept {
+/// Calls use(length), for the common lengths with a constant, so that the copies in `use` are inlined.
+template <class Use>
+[[gnu::always_inline]] inline void with_length(std::size_t length, Use&& use) noexcept {
   switch (length) {
-    case 1: return copy_block<direction>(dense, address, 1);
-    case 2: return copy_block<direction>(dense, address, 2);
-    case 4: return copy_block<direction>(dense, address, 4);
-    case 8: return copy_block<direction>(dense, address, 8);
-    case 12: return copy_block<direction>(dense, address, 12);
-    case 16: return copy_block<direction>(dense, address, 16);
-    case 24: return copy_block<direction>(dense, address, 24);
-    case 32: return copy_block<direction>(dense, address, 32);
-    default: return copy_block<direction>(dense, address, length);
+    case 1: return use(std::integral_constant<std::size_t, 1>{});
+    case 2: return use(std::integral_constant<std::size_t, 2>{});
+    case 4: return use(std::integral_constant<std::size_t, 4>{});
+    case 8: return use(std::integral_constant<std::size_t, 8>{});
+    case 12: return use(std::integral_constant<std::size_t, 12>{});
+    case 16: return use(std::integral_constant<std::size_t, 16>{});
+    case 24: return use(std::integral_constant<std::size_t, 24>{});
+    case 32: return use(std::integral_constant<std::size_t, 32>{});
+    case 48: return use(std::integral_constant<std::size_t, 48>{});
+    case 64: return use(std::integral_constant<std::size_t, 64>{});
+    default: return use(length);
   }
 }
 
-template <Direction direction, std::size_t length>
-inline void copy_strided_fixed(std::byte* dense, std::size_t dense_step, std::uintptr_t address, std::int64_t stride,
-                               std::int64_t count) noexcept {
-  for (std::int64_t i = 0; i < count; ++i) {
-    copy_block<direction>(dense, address, length);
-    dense += dense_step;
-    address += static_cast<std::uintptr_t>(stride);
-  }
+/// As copy_block(), inlined for the common lengths.
+template <Direction direction>
+inline void copy_small_block(std::byte* dense, std::uintptr_t address, std::size_t length) noexcept {
+  with_length(length, [&](auto bytes) { copy_block<direction>(dense, address, bytes); });
 }
 
 /// Copies `count` blocks of `length` bytes: `stride` bytes apart from `address` on, `dense_step` bytes apart in
@@ -59,52 +58,24 @@ inline void copy_strided_fixed(std::byte* dense, std::size_t dense_step, std::ui
 template <Direction direction>
 inline void copy_strided(std::byte* dense, std::size_t dense_step, std::uintptr_t address, std::int64_t stride,
                          std::int64_t count, std::size_t length) noexcept {
-  switch (length) {
-    case 1: return copy_strided_fixed<direction, 1>(dense, dense_step, address, stride, count);
-    case 2: return copy_strided_fixed<direction, 2>(dense, dense_step, address, stride, count);
-    case 4: return copy_strided_fixed<direction, 4>(dense, dense_step, address, stride, count);
-    case 8: return copy_strided_fixed<direction, 8>(dense, dense_step, address, stride, count);
-    case 12: return copy_strided_fixed<direction, 12>(dense, dense_step, address, stride, count);
-    case 16: return copy_strided_fixed<direction, 16>(dense, dense_step, address, stride, count);
-    case 24: return copy_strided_fixed<direction, 24>(dense, dense_step, address, stride, count);
-    case 32: return copy_strided_fixed<direction, 32>(dense, dense_step, address, stride, count);
-    case 48: return copy_strided_fixed<direction, 48>(dense, dense_step, address, stride, count);
-    case 64: return copy_strided_fixed<direction, 64>(dense, dense_step, address, stride, count);
-    default:
-      for (std::int64_t i = 0; i < count; ++i) {
-        copy_block<direction>(dense, address, length);
-        dense += dense_step;
-        address += static_cast<std::uintptr_t>(stride);
-      }
-  }
-}
-
-template <Direction direction, std::size_t length>
-inline void copy_listed_fixed(std::byte* dense, std::uintptr_t address, const Block* blocks,
-                              std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    copy_block<direction>(dense + i * length, address + static_cast<std::uintptr_t>(blocks[i].offset), length);
-  }
+  with_length(length, [=](auto bytes) mutable {
+    for (std::int64_t i = 0; i < count; ++i) {
+      copy_block<direction>(dense, address, bytes);
+      dense += dense_step;
+      address += static_cast<std::uintptr_t>(stride);
+    }
+  });
 }
 
 /// Copies `count` blocks of `length` bytes each; their offsets are relative to `address`.
 template <Direction direction>
 inline void copy_listed(std::byte* dense, std::uintptr_t address, const Block* blocks, std::size_t count,
                         std::size_t length) noexcept {
-  switch (length) {
-    case 1: return copy_listed_fixed<direction, 1>(dense, address, blocks, count);
-    case 2: return copy_listed_fixed<direction, 2>(dense, address, blocks, count);
-    case 4: return copy_listed_fixed<direction, 4>(dense, address, blocks, count);
-    case 8: return copy_listed_fixed<direction, 8>(dense, address, blocks, count);
-    case 12: return copy_listed_fixed<direction, 12>(dense, address, blocks, count);
-    case 16: return copy_listed_fixed<direction, 16>(dense, address, blocks, count);
-    case 24: return copy_listed_fixed<direction, 24>(dense, address, blocks, count);
-    case 32: return copy_listed_fixed<direction, 32>(dense, address, blocks, count);
-    default:
-      for (std::size_t i = 0; i < count; ++i) {
-        copy_block<direction>(dense + i * length, address + static_cast<std::uintptr_t>(blocks[i].offset), length);
-      }
-  }
+  with_length(length, [=](auto bytes) {
+    for (std::size_t i = 0; i < count; ++i) {
+      copy_block<direction>(dense + i * bytes, address + static_cast<std::uintptr_t>(blocks[i].offset), bytes);
+    }
+  });
 }
 
 /// Copies the blocks [first, last), of any lengths, up to the end of their list: `last` is its sentinel.

@@ -41,12 +41,7 @@ class Info final : public handle::Object {
   }
   /// False if there is no such key.
   bool erase(std::string_view key) {
-    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-      if (entry->first != key) continue;
-      entries_.erase(entry);
-      return true;
-    }
-    return false;
+    return std::erase_if(entries_, [&](const auto& entry) { return entry.first == key; }) != 0;
   }
 
  private:

@@ -3,53 +3,44 @@
 
 namespace mpi_shim::match {
 
-Matcher::PostedQueues& Matcher::queues_for(const Envelope& wanted) noexcept {
-  if (wanted.source == kAnySource) return wanted.tag == kAnyTag ? any_ : any_source_;
-  return wanted.tag == kAnyTag ? any_tag_ : exact_;
-}
+namespace {
 
-std::uint64_t Matcher::posted_key(const Envelope& wanted) noexcept {
-  if (wanted.source == kAnySource) return wanted.tag == kAnyTag ? 0 : key_of(wanted.tag);
-  return wanted.tag == kAnyTag ? key_of(wanted.source) : exact_key(wanted.source, wanted.tag);
-}
+bool has_wildcard(const Envelope& wanted) noexcept { return wanted.source == kAnySource || wanted.tag == kAnyTag; }
+
+}  // namespace
 
 PostedRecv* Matcher::arrive_in_queues(const Envelope& message) noexcept {
-  PostedRecv* found = exact_.first(exact_key(message.source, message.tag));
-  PostedQueues* home = &exact_;
-  // Each of the four queues is in the order of posting, so the earliest receive is the earliest of their first ones.
-  const auto consider = [&](PostedQueues& queues, std::uint64_t key) {
-    PostedRecv* candidate = queues.first(key);
-    if (candidate != nullptr && (found == nullptr || candidate->order_ < found->order_)) {
-      found = candidate;
-      home = &queues;
-    }
+  PostedRecv* found = posted_.first(exact_key(message.source, message.tag));
+  // Each queue is in the order of posting, so the earliest receive is the earliest of the first ones.
+  const auto consider = [&](int source, int tag) {
+    PostedRecv* candidate = posted_.first(exact_key(source, tag));
+    if (candidate != nullptr && (found == nullptr || candidate->order_ < found->order_)) found = candidate;
   };
-  if (exact_.size() != in_queues_) {
-    consider(any_source_, key_of(message.tag));
-    consider(any_tag_, key_of(message.source));
-    consider(any_, 0);
+  if (wildcards_ != 0) {
+    consider(kAnySource, message.tag);
+    consider(message.source, kAnyTag);
+    consider(kAnySource, kAnyTag);
   }
-  if (found != nullptr) unqueue(*found, *home);
+  if (found != nullptr) unqueue(*found);
   return found;
 }
 
 void Matcher::queue(PostedRecv& receive) {
   receive.order_ = posts_++;
-  queues_for(receive.wanted).push(receive, posted_key(receive.wanted));
-  ++in_queues_;
+  posted_.push(receive, exact_key(receive.wanted.source, receive.wanted.tag));
+  if (has_wildcard(receive.wanted)) ++wildcards_;
 }
 
-void Matcher::unqueue(PostedRecv& receive, PostedQueues& home) noexcept {
-  home.remove(receive);
+void Matcher::unqueue(PostedRecv& receive) noexcept {
+  posted_.remove(receive);
   receive.queued_ = false;
-  --in_queues_;
+  if (has_wildcard(receive.wanted)) --wildcards_;
 }
 
 void Matcher::add(Unexpected& message) {
   const Envelope& from = message.envelope;
   unexpected_.push(message, exact_key(from.source, from.tag));
-  if (indexed_by_source_) unexpected_by_source_.push(message, key_of(from.source));
-  if (indexed_by_tag_) unexpected_by_tag_.push(message, key_of(from.tag));
+  if (indexed_) index(message);
   message.arrived_next_ = nullptr;
   message.arrived_previous_ = newest_;
   (newest_ != nullptr ? newest_->arrived_next_ : oldest_) = &message;
@@ -59,23 +50,18 @@ void Matcher::add(Unexpected& message) {
 
 void Matcher::unlink(Unexpected& message) noexcept {
   unexpected_.remove(message);
-  if (indexed_by_source_) unexpected_by_source_.remove(message);
-  if (indexed_by_tag_) unexpected_by_tag_.remove(message);
+  if (indexed_) {
+    unexpected_by_source_.remove(message);
+    unexpected_by_tag_.remove(message);
+  }
   (message.arrived_previous_ != nullptr ? message.arrived_previous_->arrived_next_ : oldest_) = message.arrived_next_;
   (message.arrived_next_ != nullptr ? message.arrived_next_->arrived_previous_ : newest_) = message.arrived_previous_;
   message.queued_ = false;
 }
 
-void Matcher::index_by_source() {
-  if (indexed_by_source_) return;
-  indexed_by_source_ = true;
-  for_each_unexpected([&](Unexpected& m) { unexpected_by_source_.push(m, key_of(m.envelope.source)); });
-}
-
-void Matcher::index_by_tag() {
-  if (indexed_by_tag_) return;
-  indexed_by_tag_ = true;
-  for_each_unexpected([&](Unexpected& m) { unexpected_by_tag_.push(m, key_of(m.envelope.tag)); });
+void Matcher::index(Unexpected& message) {
+  unexpected_by_source_.push(message, key_of(message.envelope.source));
+  unexpected_by_tag_.push(message, key_of(message.envelope.tag));
 }
 
 Unexpected* Matcher::probe(const Envelope& wanted) {
@@ -83,15 +69,11 @@ Unexpected* Matcher::probe(const Envelope& wanted) {
   if (wanted.source != kAnySource && wanted.tag != kAnyTag) {
     return unexpected_.first(exact_key(wanted.source, wanted.tag));
   }
-  if (wanted.source != kAnySource) {
-    index_by_source();
-    return unexpected_by_source_.first(key_of(wanted.source));
-  }
-  if (wanted.tag != kAnyTag) {
-    index_by_tag();
-    return unexpected_by_tag_.first(key_of(wanted.tag));
-  }
-  return oldest_;
+  if (wanted.source == kAnySource && wanted.tag == kAnyTag) return oldest_;
+  if (!indexed_) for_each_unexpected([&](Unexpected& message) { index(message); });
+  indexed_ = true;
+  return wanted.tag == kAnyTag ? unexpected_by_source_.first(key_of(wanted.source))
+                               : unexpected_by_tag_.first(key_of(wanted.tag));
 }
 
 Unexpected* Matcher::take(const Envelope& wanted) {
@@ -105,7 +87,7 @@ bool Matcher::cancel(PostedRecv& receive) noexcept {
   if (&receive == lone_) {
     leave_alone();
   } else {
-    unqueue(receive, queues_for(receive.wanted));
+    unqueue(receive);
   }
   return true;
 }

@@ -30,8 +30,6 @@ class PostedRecv {
  public:
   Envelope wanted;
 
-  [[nodiscard]] bool is_queued() const noexcept { return queued_; }
-
  private:
   friend class Matcher;
   std::uint64_t order_ = 0;  // of posting, among the receives in the queues
@@ -43,8 +41,6 @@ class PostedRecv {
 class Unexpected {
  public:
   Envelope envelope;
-
-  [[nodiscard]] bool is_queued() const noexcept { return queued_; }
 
  private:
   friend class Matcher;
@@ -67,7 +63,7 @@ class Matcher {
   [[nodiscard]] PostedRecv* arrive(const Envelope& message) noexcept {
     if (lone_ != nullptr && accepts(lone_->wanted, message)) [[likely]]
       return leave_alone();
-    return in_queues_ == 0 ? nullptr : arrive_in_queues(message);
+    return posted_.size() == 0 ? nullptr : arrive_in_queues(message);
   }
 
   /// Queues a message for which arrive() found no receive.
@@ -80,7 +76,7 @@ class Matcher {
       if (Unexpected* message = take(receive.wanted); message != nullptr) return message;
     }
     receive.queued_ = true;
-    if (lone_ == nullptr && in_queues_ == 0) {
+    if (lone_ == nullptr && posted_.size() == 0) {
       lone_ = &receive;
     } else {
       queue(receive);
@@ -100,17 +96,14 @@ class Matcher {
   /// Removes a message from the queues.  False: it is not queued.
   bool remove(Unexpected& message) noexcept;
 
-  [[nodiscard]] std::size_t posted() const noexcept { return in_queues_ + (lone_ != nullptr ? 1 : 0); }
+  [[nodiscard]] std::size_t posted() const noexcept { return posted_.size() + (lone_ != nullptr ? 1 : 0); }
   [[nodiscard]] std::size_t unexpected() const noexcept { return unexpected_.size(); }
 
   /// Calls visit(receive) for all queued receives in no order; visit may cancel() the receive that it is called for.
   template <class Visit>
   void for_each_posted(Visit&& visit) {
     if (lone_ != nullptr) visit(*lone_);
-    exact_.for_each(visit);
-    any_source_.for_each(visit);
-    any_tag_.for_each(visit);
-    any_.for_each(visit);
+    posted_.for_each(visit);
   }
 
   /// Calls visit(message) for all queued messages in order of arrival; visit may remove() that message.
@@ -124,8 +117,6 @@ class Matcher {
   }
 
  private:
-  using PostedQueues = KeyedQueues<PostedRecv, &PostedRecv::links_>;
-
   static bool accepts(const Envelope& wanted, const Envelope& message) noexcept {
     return (wanted.source == message.source || wanted.source == kAnySource) &&
            (wanted.tag == message.tag || wanted.tag == kAnyTag);
@@ -138,35 +129,27 @@ class Matcher {
   }
   PostedRecv* arrive_in_queues(const Envelope& message) noexcept;
   void queue(PostedRecv& receive);
-  void unqueue(PostedRecv& receive, PostedQueues& home) noexcept;
+  void unqueue(PostedRecv& receive) noexcept;
 
   static std::uint64_t exact_key(int source, int tag) noexcept {
     return std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(tag);
   }
   static std::uint64_t key_of(int value) noexcept { return static_cast<std::uint32_t>(value); }
-  PostedQueues& queues_for(const Envelope& wanted) noexcept;
-  static std::uint64_t posted_key(const Envelope& wanted) noexcept;
   void unlink(Unexpected& message) noexcept;
-  void index_by_source();
-  void index_by_tag();
+  void index(Unexpected& message);
 
   PostedRecv* lone_ = nullptr;  // a receive that was posted when no other one was queued; it is in no queue
-  std::size_t in_queues_ = 0;   // receives in the four queues below
-
-  // The other receives, by their wildcards.
-  PostedQueues exact_;
-  PostedQueues any_source_;  // by tag
-  PostedQueues any_tag_;     // by source
-  PostedQueues any_;         // one queue
-  std::uint64_t posts_ = 0;  // the next PostedRecv::order_
+  KeyedQueues<PostedRecv, &PostedRecv::links_>
+      posted_;                 // the others by source and tag, each of which may be a wildcard
+  std::size_t wildcards_ = 0;  // receives in posted_ with a wildcard
+  std::uint64_t posts_ = 0;    // the next PostedRecv::order_
 
   // Messages.  Each is in `unexpected_` and in the list of arrivals (oldest_ to newest_).  It is in the other two once
-  // a probe or receive has used that wildcard while a message was queued (indexed_by_*).
+  // a probe or receive has used one of the two wildcards while a message was queued (indexed_).
   KeyedQueues<Unexpected, &Unexpected::exact_> unexpected_;
   KeyedQueues<Unexpected, &Unexpected::by_source_> unexpected_by_source_;
   KeyedQueues<Unexpected, &Unexpected::by_tag_> unexpected_by_tag_;
-  bool indexed_by_source_ = false;
-  bool indexed_by_tag_ = false;
+  bool indexed_ = false;
   Unexpected* oldest_ = nullptr;
   Unexpected* newest_ = nullptr;
 };

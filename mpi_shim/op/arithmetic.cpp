@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SUM, PROD, MIN and MAX on integers and floating point, SUM and PROD on complex numbers.
+#include <functional>
+
 #include "mpi_shim/op/loop.hpp"
 
 namespace mpi_shim::op {
@@ -13,30 +15,28 @@ template <class T>
 using Wrapping =
     std::conditional_t<sizeof(T) == 16, Unsigned128, std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>>;
 
-struct Sum {
+template <class Operator>
+struct Wrapped {
   template <class T>
   static T apply(T a, T b) noexcept {
     if constexpr (kIsInteger<T>) {
-      return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+      return static_cast<T>(Operator{}(static_cast<Wrapping<T>>(a), static_cast<Wrapping<T>>(b)));
     } else {
-      return a + b;
+      return Operator{}(a, b);
     }
   }
+};
+
+struct Sum : Wrapped<std::plus<>> {
+  using Wrapped::apply;
   template <class T>
   static Complex<T> apply(Complex<T> a, Complex<T> b) noexcept {
     return {a.real + b.real, a.imaginary + b.imaginary};
   }
 };
 
-struct Product {
-  template <class T>
-  static T apply(T a, T b) noexcept {
-    if constexpr (kIsInteger<T>) {
-      return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-    } else {
-      return a * b;
-    }
-  }
+struct Product : Wrapped<std::multiplies<>> {
+  using Wrapped::apply;
   template <class T>
   static Complex<T> apply(Complex<T> a, Complex<T> b) noexcept {
     return {a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};

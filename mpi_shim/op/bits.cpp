@@ -1,46 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // BAND, BOR and BXOR on integers and bytes; LAND, LOR and LXOR on integers and logical types.
+#include <functional>
+
 #include "mpi_shim/op/loop.hpp"
 
 namespace mpi_shim::op {
 namespace {
 
-struct BitAnd {
+template <class Operator>
+struct Bits {
   template <class T>
   static T apply(T a, T b) noexcept {
-    return static_cast<T>(a & b);
-  }
-};
-struct BitOr {
-  template <class T>
-  static T apply(T a, T b) noexcept {
-    return static_cast<T>(a | b);
-  }
-};
-struct BitXor {
-  template <class T>
-  static T apply(T a, T b) noexcept {
-    return static_cast<T>(a ^ b);
+    return static_cast<T>(Operator{}(a, b));
   }
 };
 
 // Bitwise operators on logical values instead of && and ||: without branches the compiler vectorises the loop.
-struct LogicalAnd {
+template <class Operator>
+struct Logical {
   template <class T>
   static T apply(T a, T b) noexcept {
-    return static_cast<T>(static_cast<int>(a != 0) & static_cast<int>(b != 0));
-  }
-};
-struct LogicalOr {
-  template <class T>
-  static T apply(T a, T b) noexcept {
-    return static_cast<T>((a | b) != 0);
-  }
-};
-struct LogicalXor {
-  template <class T>
-  static T apply(T a, T b) noexcept {
-    return static_cast<T>((a != 0) != (b != 0));
+    return static_cast<T>(Operator{}(static_cast<int>(a != 0), static_cast<int>(b != 0)));
   }
 };
 
@@ -69,12 +49,12 @@ static_assert(sizeof(bool) == 1);
 
 Kernel bit_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept {
   switch (kind) {
-    case OpKind::band: return bit_loop<BitAnd>(element, vectors);
-    case OpKind::bor: return bit_loop<BitOr>(element, vectors);
-    case OpKind::bxor: return bit_loop<BitXor>(element, vectors);
-    case OpKind::land: return logical_loop<LogicalAnd>(element, vectors);
-    case OpKind::lor: return logical_loop<LogicalOr>(element, vectors);
-    case OpKind::lxor: return logical_loop<LogicalXor>(element, vectors);
+    case OpKind::band: return bit_loop<Bits<std::bit_and<>>>(element, vectors);
+    case OpKind::bor: return bit_loop<Bits<std::bit_or<>>>(element, vectors);
+    case OpKind::bxor: return bit_loop<Bits<std::bit_xor<>>>(element, vectors);
+    case OpKind::land: return logical_loop<Logical<std::bit_and<>>>(element, vectors);
+    case OpKind::lor: return logical_loop<Logical<std::bit_or<>>>(element, vectors);
+    case OpKind::lxor: return logical_loop<Logical<std::bit_xor<>>>(element, vectors);
     default: return nullptr;
   }
 }

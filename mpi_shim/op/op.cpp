@@ -57,7 +57,7 @@ void Op::apply(const void* in, void* inout, std::int64_t count, const Datatype& 
 }
 
 bool accumulates(OpKind kind, const Datatype& type) noexcept {
-  const auto element = type.signature().uniform();
+  const auto element = type.signature().uniform;
   return element.has_value() && find_kernel(kind, *element) != nullptr;
 }
 

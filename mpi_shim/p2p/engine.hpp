@@ -169,14 +169,16 @@ class Engine {
   }
   /// The number of peers that have failed so far.  A wait without messages checks its peers again when it changes.
   [[nodiscard]] std::uint32_t failures() const noexcept { return failures_.load(std::memory_order_acquire); }
-  /// Calls stalled.resume() in each round of progress until it returns true.
+  /// Calls stalled.resume() in each round of progress until it returns true.  No effect if it is in the list already.
   void wait_for_transport(Stalled& stalled) {
+    if (std::exchange(stalled.waits, true)) return;
     stalled_.push_back(&stalled);
     stalling_.store(true, std::memory_order_relaxed);
   }
   /// Removes `stalled` from the list.  Not from inside resume().
   void stop_waiting_for_transport(Stalled& stalled) noexcept {
     std::erase(stalled_, &stalled);
+    stalled.waits = false;
     update_stalling();
   }
 

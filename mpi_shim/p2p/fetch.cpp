@@ -27,7 +27,6 @@ void Fetch::begin(Receive& receive, const Incoming& message, const MemoryHandle&
   fetched_ = 0;
   ++engine_.fetching_;
   ++engine_.rendezvous_;
-  if (receive.buffer_.contiguous() == nullptr) receive.buffer_.start(receive.cursor_);
   if (!step()) engine_.wait_for_transport(*this);
 }
 
@@ -59,13 +58,13 @@ Post Fetch::post() noexcept {
 }
 
 void Fetch::took() noexcept {
-  if (receive_->buffer_.contiguous() == nullptr) receive_->cursor_.unpack(ByteSpan{bounce_}.first(asked_));
+  if (receive_->buffer_.contiguous() == nullptr) unpack(ByteSpan{bounce_}.first(asked_), receive_->buffer_, fetched_);
   fetched_ += asked_;
 }
 
 void Fetch::end() noexcept {
   engine_.send_control(*from_, wire::kFinished, wire::Answer{send_id_});
-  receive_->end_of_data();
+  receive_->end(receive_->outcome_.error);
   --engine_.fetching_;
   engine_.fetches_.give_back(*this);
 }

@@ -105,32 +105,22 @@ void Receive::ask_for_data(std::uint64_t send_id, ByteSpan first_part) noexcept 
     return end(MPI_ERR_PROC_ABORTED);
   received_ = 0;
   ++engine_.rendezvous_;
-  if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);
   append(first_part.first(std::min<std::size_t>(first_part.size(), wanted_)));
   if (received_ != wanted_) id_ = engine_.receiving_.add(*this);
   engine_.send_control(*from_, wire::kClearToSend, wire::ClearToSend{send_id, id_, wanted_});
-  if (received_ == wanted_) end_of_data();
+  if (received_ == wanted_) end(outcome_.error);
 }
 
 bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
   if (header.offset != received_ || data.size() > wanted_ - received_) return false;
   append(data);
-  if (received_ == wanted_) end_of_data();
+  if (received_ == wanted_) end(outcome_.error);
   return true;
 }
 
 void Receive::append(ByteSpan data) noexcept {
-  if (buffer_.contiguous() != nullptr) {
-    copy_bytes(buffer_.contiguous() + received_, data.data(), data.size());
-  } else {
-    cursor_.unpack(data);
-  }
+  unpack(data, buffer_, received_);
   received_ += data.size();
-}
-
-void Receive::end_of_data() noexcept {
-  if (buffer_.contiguous() == nullptr) check_copy(cursor_.failure());
-  end(outcome_.error);
 }
 
 void Receive::end(int error_class) noexcept {

@@ -71,7 +71,6 @@ class Receive final : public Request, private match::PostedRecv {
   void append(ByteSpan data) noexcept;
   /// Takes a piece of pushed data.  False: its offset or size does not follow the data received so far.
   bool on_data(const wire::DataHeader& header, ByteSpan data) noexcept;
-  void end_of_data() noexcept;
   void end(int error_class) noexcept;
 
   Engine& engine_;
@@ -82,7 +81,6 @@ class Receive final : public Request, private match::PostedRecv {
   std::uint64_t id_ = 0;          // number in Engine::receiving_; 0: none
   std::uint64_t wanted_ = 0;      // bytes of the message that fit the buffer
   std::uint64_t received_ = 0;    // bytes of offered and pushed data so far
-  datatype::Cursor cursor_;       // the position of unpacking in a non-contiguous buffer
 };
 
 }  // namespace mpi_shim::p2p

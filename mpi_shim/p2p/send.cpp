@@ -131,22 +131,10 @@ void Send::set_offered(bool offered) noexcept {
 Post Send::post_eager(am::Endpoint& endpoint) noexcept {
   if (mode_ == Mode::synchronous) {
     const wire::SyncHeader header{match_header(), 0, id_};
-    return post_packed(endpoint, wire::kEagerSync, bytes_of(header));
+    return send_part(endpoint, wire::kEagerSync, bytes_of(header), buffer_, 0, buffer_.bytes());
   }
   const wire::MatchHeader header = match_header();
-  return post_packed(endpoint, wire::kEager, bytes_of(header));
-}
-
-/// Sends header and data as one active message.  Data that are not contiguous are packed into a fragment.
-Post Send::post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept {
-  const std::uint64_t bytes = buffer_.bytes();
-  if (buffer_.contiguous() != nullptr) return endpoint.send_inline(tag, header, {buffer_.contiguous(), bytes});
-  btl::Fragment fragment = endpoint.alloc(header.size() + bytes);
-  if (!fragment) return endpoint.dead() ? Post::failed : Post::again;
-  std::memcpy(fragment.data().data(), header.data(), header.size());
-  pack(buffer_, fragment.data().subspan(header.size(), bytes));
-  fragment.shrink(header.size() + bytes);
-  return endpoint.send(fragment, tag);
+  return send_part(endpoint, wire::kEager, bytes_of(header), buffer_, 0, buffer_.bytes());
 }
 
 std::uint64_t Send::first_part(const am::Endpoint& endpoint) const noexcept {
@@ -188,7 +176,6 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
 void Send::on_clear_to_send(const wire::ClearToSend& message) noexcept {
   wanted_ = std::min(message.size, buffer_.bytes());
   receive_id_ = message.receive_id;
-  if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);
   step_ = Step::push;
   engine_.sending_.remove(std::exchange(id_, 0));
   if (!push()) engine_.wait_for_transport(*this);
@@ -196,35 +183,14 @@ void Send::on_clear_to_send(const wire::ClearToSend& message) noexcept {
 
 bool Send::push() noexcept {
   am::Endpoint& endpoint = *peer_->endpoint;
-  const std::size_t room = endpoint.attributes().max_send - sizeof(wire::DataHeader);
+  const std::uint64_t room = endpoint.attributes().max_send - sizeof(wire::DataHeader);
   while (pushed_ < wanted_) {
-    const std::size_t piece = static_cast<std::size_t>(std::min<std::uint64_t>(room, wanted_ - pushed_));
+    const std::uint64_t piece = std::min(room, wanted_ - pushed_);
     const wire::DataHeader header{receive_id_, pushed_};
-    if (buffer_.contiguous() != nullptr) {
-      const Post post = endpoint.send_inline(wire::kData, bytes_of(header), {buffer_.contiguous() + pushed_, piece});
-      if (post == Post::again) return false;
-      if (post == Post::failed) {
-        end(why_failed());
-        return true;
-      }
-      pushed_ += piece;
-      continue;
-    }
-    btl::Fragment fragment = endpoint.alloc(sizeof header + piece);
-    if (!fragment) {
-      if (!endpoint.dead()) return false;
-      end(MPI_ERR_PROC_ABORTED);
-      return true;
-    }
-    std::memcpy(fragment.data().data(), &header, sizeof header);
-    cursor_.seek(static_cast<std::int64_t>(pushed_));  // the cursor is ahead if the last packed fragment was not sent
-    cursor_.pack(fragment.data().subspan(sizeof header, piece));
-    check_copy(cursor_.failure());
-    fragment.shrink(sizeof header + piece);
-    const Post post = endpoint.send(fragment, wire::kData);
+    const Post post = send_part(endpoint, wire::kData, bytes_of(header), buffer_, pushed_, piece);
     if (post == Post::again) return false;
     if (post == Post::failed) {
-      end(MPI_ERR_PROC_ABORTED);
+      end(why_failed());
       return true;
     }
     pushed_ += piece;

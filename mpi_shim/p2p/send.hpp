@@ -49,7 +49,6 @@ class Send final : public Request, private Stalled {
   Post post_offer(am::Endpoint& endpoint) noexcept;
   /// How many bytes of the message an offer without a memory handle carries: up to the eager limit, if credit is left.
   [[nodiscard]] std::uint64_t first_part(const am::Endpoint& endpoint) const noexcept;
-  Post post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept;
   [[nodiscard]] int first_outcome() const noexcept;
   [[nodiscard]] int why_failed() noexcept;
   /// Sends data until all are sent (then the send is done), the send has failed, or the transport is full (false).
@@ -78,7 +77,6 @@ class Send final : public Request, private Stalled {
   bool cancelling_ = false;       // Cancel was sent to the receiver
   std::uint64_t id_ = 0;          // number in Engine::sending_; 0: none
   am::ExposedMemory memory_;      // the registration that the receiver fetches from
-  datatype::Cursor cursor_;       // the position of pushing in a non-contiguous buffer
   std::uint64_t receive_id_ = 0;  // the receiver's number of its Receive, from ClearToSend
   std::uint64_t pushed_ = 0;      // bytes sent by the offer and by push()
   std::uint64_t wanted_ = 0;      // the value of pushed_ at which push() ends

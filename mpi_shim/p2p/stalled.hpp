@@ -9,6 +9,7 @@ namespace mpi_shim::p2p {
 struct Stalled {
   /// Retries.  False: the transport is still full; retry in the next round.  True: it has left the list.
   bool (*resume)(Stalled& self) noexcept;
+  bool waits = false;  ///< it is in the Engine's list; only the Engine changes it
 };
 
 }  // namespace mpi_shim::p2p

@@ -46,6 +46,11 @@ Request& done_send_request() noexcept {
   return request;
 }
 
+int give_done_request(MPI_Request* request) noexcept {
+  if (request != nullptr) *request = done_send_request().mpi_handle();
+  return MPI_SUCCESS;
+}
+
 Request& no_proc_receive_request() noexcept {
   static Request& request = make_shared(MPI_PROC_NULL);
   return request;

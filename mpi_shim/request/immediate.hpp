@@ -9,6 +9,8 @@ namespace mpi_shim {
 
 /// The shared request of sends that are done.
 Request& done_send_request() noexcept;
+/// Stores its handle at `request` unless that is null.  Returns MPI_SUCCESS.
+int give_done_request(MPI_Request* request) noexcept;
 /// The shared request of receives from MPI_PROC_NULL.
 Request& no_proc_receive_request() noexcept;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accesses: checks epoch and memory, chooses the path to the target, and starts the access.
 #include <algorithm>
+#include <array>
 #include <new>
 
 #include "mpi_shim/request/immediate.hpp"
@@ -29,12 +30,6 @@ bool is_few_blocks(const Buffer& there) noexcept {
   return cursor.done();
 }
 
-/// Ends an access that is complete already; an R form gets a completed request.
-int done(MPI_Request* request) noexcept {
-  if (request != nullptr) *request = done_send_request().mpi_handle();
-  return MPI_SUCCESS;
-}
-
 /// Starts the access.  An R form gets its request; else the request puts itself back when the access completes.
 /// Requires: the Context's lock is held.
 template <class Access>
@@ -50,11 +45,6 @@ void begin(Access& access, MPI_Request* request) {
 
 }  // namespace
 
-int Window::begin_access(const Place& place, bool passive_only, Buffer& there) {
-  const int error = enter(place.rank, passive_only);
-  return error == MPI_SUCCESS ? locate(place, there) : error;
-}
-
 /// MPI_SUCCESS if an epoch is open in which this process may access `rank`; MPI_ERR_RMA_SYNC if not.  `passive_only`:
 /// only a passive epoch counts.  In an epoch of MPI_Win_lock_all the first access locks the target.
 int Window::enter(int rank, bool passive_only) {
@@ -68,9 +58,10 @@ int Window::enter(int rank, bool passive_only) {
   return MPI_SUCCESS;
 }
 
-/// Sets `there` to the memory of `place`, with the target's addresses.  MPI_ERR_RMA_RANGE if a part of it is outside
-/// the window; not checked for a dynamic window.
-int Window::locate(const Place& place, Buffer& there) noexcept {
+/// enter(), and sets `there` to the memory of `place`, with the target's addresses.  MPI_ERR_RMA_RANGE if a part of it
+/// is outside the window; not checked for a dynamic window.
+int Window::begin_access(const Place& place, bool passive_only, Buffer& there) {
+  if (const int error = enter(place.rank, passive_only); error != MPI_SUCCESS) return error;
   if (!Buffer::fits(place.count, *place.type)) return MPI_ERR_COUNT;
   const Target& target = this->target(place.rank);
   std::int64_t offset = place.displacement;
@@ -105,7 +96,6 @@ int Window::reach(Target& target) {
     queue.target = &target;
     queue.resume = [](p2p::Stalled& self) noexcept {
       auto& stalled = static_cast<Target::Queue&>(self);
-      stalled.stalled = false;
       MessageAccess::pump(*stalled.window, *stalled.target);
       return true;  // pump() has put the queue at the end of the engine's list if the transport is full again
     };
@@ -225,7 +215,7 @@ int Window::put_or_get(Direction direction, const Buffer& origin, const Place& p
   if (const int error = begin_access(place, request != nullptr, there); error != MPI_SUCCESS) return error;
   const std::uint64_t bytes = puts ? origin.bytes() : there.bytes();
   if (bytes > (puts ? there : origin).bytes()) return MPI_ERR_TRUNCATE;
-  if (bytes == 0) return done(request);
+  if (bytes == 0) return give_done_request(request);
   Target& target = this->target(place.rank);
   ChosenPath chosen;
   const std::uint64_t most_by_message = puts ? kMessagePuts : kMessageGets;
@@ -233,7 +223,7 @@ int Window::put_or_get(Direction direction, const Buffer& origin, const Place& p
   if (chosen.path == Target::Path::mapped) {
     const Buffer mapped = here(target, there);
     puts ? p2p::copy(origin, mapped) : p2p::copy(mapped, origin);
-    return done(request);
+    return give_done_request(request);
   }
   const am::Lock::Guard guard{engine().lock()};
   if (chosen.handle != nullptr && (chosen.path == Target::Path::one_sided || is_few_blocks(there))) {
@@ -256,17 +246,17 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   const bool stores = kind != op::OpKind::no_op;
   if (stores && origin.bytes() != there.bytes()) return MPI_ERR_TRUNCATE;
   if (result != nullptr && there.bytes() > result->bytes()) return MPI_ERR_TRUNCATE;
-  if (there.bytes() == 0 || (!stores && result == nullptr)) return done(request);
+  if (there.bytes() == 0 || (!stores && result == nullptr)) return give_done_request(request);
   Target& target = this->target(place.rank);
   ChosenPath chosen;
   if (const int error = choose_path(target, there, kMessagePuts, chosen); error != MPI_SUCCESS) return error;
   if (chosen.path == Target::Path::mapped) {
     const int error = update_mapped(target, kind, origin, result, here(target, there));
-    return error == MPI_SUCCESS ? done(request) : error;
+    return error == MPI_SUCCESS ? give_done_request(request) : error;
   }
   if (chosen.path == Target::Path::one_sided) {
     const int error = update_by_copy(target, *chosen.handle, kind, origin, result, there);
-    return error == MPI_SUCCESS ? done(request) : error;
+    return error == MPI_SUCCESS ? give_done_request(request) : error;
   }
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
@@ -279,15 +269,18 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
 int Window::compare_and_swap(const void* origin, const void* compare, void* result, const Place& place) {
   Buffer there;
   if (const int error = begin_access(place, false, there); error != MPI_SUCCESS) return error;
-  const SwapValues values{origin, compare, there.bytes()};
+  std::array<std::byte, 64> room;  // two values of the longest type
+  p2p::copy_bytes(room.data(), origin, there.bytes());
+  p2p::copy_bytes(room.data() + there.bytes(), compare, there.bytes());
+  const ByteSpan operands = ByteSpan{room}.first(2 * there.bytes());
   Target& target = this->target(place.rank);
   ChosenPath chosen;
   if (const int error = choose_path(target, there, kMessagePuts, chosen); error != MPI_SUCCESS) return error;
-  if (chosen.path != Target::Path::messages) return swap_directly(target, chosen, values, result, there);
+  if (chosen.path != Target::Path::messages) return swap_directly(target, chosen, operands, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
   access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there, chosen.counted);
-  access.from_pair(values.both());
+  access.from_pair(operands);
   access.into(Buffer{result, 1, *place.type});
   return start_message(access, chosen, nullptr);
 }

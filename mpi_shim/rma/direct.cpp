@@ -63,7 +63,7 @@ int Window::lock_updates(Control& control) noexcept {
 
 int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result,
                           const Buffer& there) {
-  const datatype::Element element = *there.type().signature().uniform();
+  const datatype::Element element = *there.type().signature().uniform;
   std::vector<std::byte> room;
   const bool stores = kind != op::OpKind::no_op;
   const std::byte* const source = stores ? find_dense(origin, room) : nullptr;
@@ -122,7 +122,7 @@ int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer
 
 int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                            const Buffer* result, const Buffer& there) {
-  const datatype::Element element = *there.type().signature().uniform();
+  const datatype::Element element = *there.type().signature().uniform;
   const std::uint64_t unit = datatype::info(element).size;
   const std::uint64_t chunk = std::max<std::uint64_t>(kCopyChunk / unit, 1) * unit;
   std::vector<std::byte> room;
@@ -151,12 +151,8 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
   return MPI_SUCCESS;
 }
 
-SwapValues::SwapValues(const void* value, const void* compare, std::size_t size) noexcept : size_(size) {
-  p2p::copy_bytes(bytes_.data(), value, size);
-  p2p::copy_bytes(bytes_.data() + size, compare, size);
-}
-
-int Window::swap_directly(Target& target, const ChosenPath& chosen, const SwapValues& values, void* result,
+/// `operands`: the new value, then the one to compare with.
+int Window::swap_directly(Target& target, const ChosenPath& chosen, ByteSpan operands, void* result,
                           const Buffer& there) {
   std::byte* const memory = chosen.path == Target::Path::mapped ? here(target, there).contiguous() : nullptr;
   std::array<std::byte, 64> room;
@@ -169,8 +165,8 @@ int Window::swap_directly(Target& target, const ChosenPath& chosen, const SwapVa
     return error;
   }
   p2p::copy_bytes(result, found.data(), found.size());
-  if (!std::ranges::equal(found, values.compare())) return MPI_SUCCESS;
-  std::ranges::copy(values.value(), found.begin());
+  if (!std::ranges::equal(found, operands.subspan(found.size()))) return MPI_SUCCESS;
+  std::ranges::copy(operands.first(found.size()), found.begin());
   if (memory == nullptr) return copy_pieces(target, *chosen.handle, there, 0, found, true);
   p2p::copy_bytes(memory, found.data(), found.size());
   return MPI_SUCCESS;

@@ -33,7 +33,7 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   bytes_ = there.bytes();
   // Each piece consists of whole elements, since the target executes each piece by itself.
   piece_unit_ = 1;
-  if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform()).size;
+  if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform).size;
   if (action == wire::Action::compare_swap) piece_unit_ = static_cast<std::uint32_t>(bytes_);
   sent_ = answered_ = 0;
   named_ = false;
@@ -50,19 +50,18 @@ void MessageAccess::from(const p2p::Buffer& origin) {
     return;
   }
   if (origin.has_derived_type()) origin_type_ = origin.share_type();
-  if (origin.contiguous() == nullptr) origin.start(origin_cursor_);
 }
 
 void MessageAccess::into(const p2p::Buffer& result) {
   header_.flags |= wire::kFetches;
   result_ = result;
   if (result.has_derived_type()) result_type_ = result.share_type();
-  if (result.contiguous() == nullptr) result.start(result_cursor_);
 }
 
 void MessageAccess::from_pair(ByteSpan values) noexcept {
   header_.flags |= wire::kStores;
   std::ranges::copy(values, pair_.begin());
+  origin_ = p2p::Buffer::of_bytes(pair_.data(), values.size());
 }
 
 void MessageAccess::begin_sending() noexcept {
@@ -78,31 +77,24 @@ void MessageAccess::pump(Window& window, Target& target) noexcept {
   Target::Queue& queue = target.accessed->queue;
   while (!queue.accesses.empty() && queue.in_flight < kMostInFlight) {
     MessageAccess& access = *queue.accesses.front();
-    switch (access.send_piece()) {
-      case Sent::piece: continue;
-      case Sent::failed: access.fail(MPI_ERR_PROC_ABORTED); continue;
-      case Sent::later: break;
-    }
-    if (!queue.stalled) {
-      queue.stalled = true;
-      window.engine().wait_for_transport(queue);
-    }
-    return;
+    const Post post = access.send_piece();
+    if (post == Post::again) return window.engine().wait_for_transport(queue);
+    if (post == Post::failed) access.fail(MPI_ERR_PROC_ABORTED);
   }
 }
 
-MessageAccess::Sent MessageAccess::send_piece() noexcept {
+Post MessageAccess::send_piece() noexcept {
   am::Endpoint& endpoint = *target_->peer->endpoint;
   if (!named_) {
     if (const std::uintptr_t predefined = type_->predefined_handle()) {
       header_.type = static_cast<std::uint32_t>(predefined);
     } else {
       const auto slot = windows_.describe_type(*target_->peer, *type_);
-      if (!slot && slot.error().code == Errc::busy) return Sent::later;
+      if (!slot && slot.error().code == Errc::busy) return Post::again;
       if (!slot) {
         log::error("mpi", "a datatype cannot be described to process {}: {}", target_->peer->process,
                    to_string(slot.error()));
-        return Sent::failed;
+        return Post::failed;
       }
       header_.type = wire::kTypeSlot + *slot;
     }
@@ -117,29 +109,15 @@ MessageAccess::Sent MessageAccess::send_piece() noexcept {
   header_.offset = sent_;
   header_.bytes = piece;
   if (counted_ && sent_ + piece == bytes_) header_.flags |= wire::kCounted;
-  const bool pair = header_.action == wire::Action::compare_swap;
-  Post post = Post::again;
-  if (!header_.has(wire::kStores)) {
-    post = endpoint.send_inline(wire::kAccess, bytes_of(header_), {});
-  } else if (pair) {
-    post = endpoint.send_inline(wire::kAccess, bytes_of(header_), ByteSpan{pair_}.first(2 * piece));
-  } else if (origin_.contiguous() != nullptr) {
-    post = endpoint.send_inline(wire::kAccess, bytes_of(header_), {origin_.contiguous() + sent_, piece});
-  } else {
-    btl::Fragment fragment = endpoint.alloc(sizeof header_ + piece);
-    if (!fragment) return endpoint.dead() ? Sent::failed : Sent::later;
-    std::memcpy(fragment.data().data(), &header_, sizeof header_);
-    origin_cursor_.seek(static_cast<std::int64_t>(sent_));
-    origin_cursor_.pack(fragment.data().subspan(sizeof header_, piece));
-    fragment.shrink(sizeof header_ + piece);
-    post = endpoint.send(fragment, wire::kAccess);
-  }
-  if (post == Post::again) return Sent::later;
-  if (post == Post::failed) return Sent::failed;
+  const std::uint64_t stored = !header_.has(wire::kStores)                    ? 0
+                               : header_.action == wire::Action::compare_swap ? 2 * piece
+                                                                              : piece;
+  const Post post = send_part(endpoint, wire::kAccess, bytes_of(header_), origin_, sent_, stored);
+  if (post == Post::again || post == Post::failed) return post;
   sent_ += piece;
   ++target_->accessed->queue.in_flight;
   if (sent_ == bytes_) target_->accessed->queue.accesses.pop_front();
-  return Sent::piece;
+  return Post::done;
 }
 
 void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noexcept {
@@ -151,12 +129,8 @@ void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noex
     if (outcome_.error == MPI_SUCCESS) outcome_.error = static_cast<int>(reply.error);
   } else if (header_.has(wire::kFetches) && (data.size() != bytes || reply.offset != answered_)) {
     outcome_.error = MPI_ERR_INTERN;
-  } else if (header_.has(wire::kFetches) && result_.contiguous() != nullptr) {
-    p2p::copy_bytes(result_.contiguous() + answered_, data.data(), bytes);
   } else if (header_.has(wire::kFetches)) {
-    result_cursor_.seek(static_cast<std::int64_t>(answered_));
-    result_cursor_.unpack(data);
-    p2p::check_copy(result_cursor_.failure());
+    unpack(data, result_, answered_);
   }
   answered_ += bytes;
   Window& window = *window_;

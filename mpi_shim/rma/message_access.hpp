@@ -35,7 +35,7 @@ class MessageAccess final : public Request {
   void from(const p2p::Buffer& origin);
   /// Sets the buffer for the data that the target has before the operation.
   void into(const p2p::Buffer& result);
-  /// Sets the operands of a compare-and-swap (SwapValues::both()), and copies them.
+  /// Sets the operands of a compare-and-swap, the new value and the one to compare with, and copies them.
   void from_pair(ByteSpan values) noexcept;
 
   /// Sends pieces of the accesses in the target's queue, until kMostInFlight are in flight.  If the transport or the
@@ -55,8 +55,8 @@ class MessageAccess final : public Request {
 
   void begin_sending() noexcept;
   void put_away() noexcept;
-  enum class Sent : std::uint8_t { piece, later, failed };
-  Sent send_piece() noexcept;
+  /// Sends the next piece.  Post::again: the transport or the peer's table of datatypes is full.
+  Post send_piece() noexcept;
   void end() noexcept;
 
   Windows& windows_;
@@ -67,10 +67,8 @@ class MessageAccess final : public Request {
   p2p::Buffer origin_;                 // the data to send, in host memory
   std::vector<std::byte> on_host_;     // the copy of data that are in GPU memory; keeps its capacity
   datatype::DatatypeRef origin_type_;  // keeps a derived type alive, as result_type_
-  datatype::Cursor origin_cursor_;
   p2p::Buffer result_;
   datatype::DatatypeRef result_type_;
-  datatype::Cursor result_cursor_;
   std::array<std::byte, 64> pair_{};  // the operands of a compare-and-swap
   std::uint64_t bytes_ = 0;           // of the target's memory that the access covers
   std::uint64_t sent_ = 0;            // of bytes_

@@ -105,19 +105,14 @@ int Window::hold_lock(Target& target, bool exclusive) {
 void Window::give_lock_back(Target& target) noexcept {
   const Target::LockMode held = target.held.exchange(Target::LockMode::nothing, std::memory_order_relaxed);
   if (held == Target::LockMode::nothing || held == Target::LockMode::unchecked) return;
-  const bool exclusive = held == Target::LockMode::exclusive;
   if (target.control != nullptr) {
-    if (exclusive) {
-      target.control->access.release_exclusive();
-    } else {
-      target.control->access.release_shared();
-    }
+    target.control->access.release();
     return drop_claim(own_claim(target));
   }
   const am::Lock::Guard guard{engine().lock()};
   target.unlocking.fetch_add(1, std::memory_order_relaxed);  // close() waits for the answers
   engine().send_control(*target.peer->endpoint, wire::kUnlock,
-                        wire::LockRequest{comm_.id(), comm_.rank(), exclusive ? 1U : 0U, 0});
+                        wire::LockRequest{comm_.id(), comm_.rank(), held == Target::LockMode::exclusive ? 1U : 0U, 0});
 }
 
 int Window::lock(int rank, bool exclusive, int assertion) {

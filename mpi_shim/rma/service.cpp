@@ -17,10 +17,7 @@ bool Window::on_lock(int rank, bool exclusive) noexcept {
   asker.asks = true;
   waiting_.push_back({rank, exclusive});
   update_claim_for_others();
-  if (!grant_again_.stalled && !grant_waiting()) {
-    grant_again_.stalled = true;
-    engine().wait_for_transport(grant_again_);
-  }
+  if (!grant_again_.waits && !grant_waiting()) engine().wait_for_transport(grant_again_);
   return true;
 }
 
@@ -57,12 +54,7 @@ bool Window::on_unlock(int rank, bool exclusive) noexcept {
   Target& holder = target(rank);
   if (holder.granted_to != (exclusive ? Target::LockMode::exclusive : Target::LockMode::shared)) return false;
   holder.granted_to = Target::LockMode::nothing;
-  AccessLock& lock = own().control->access;
-  if (exclusive) {
-    lock.release_exclusive();
-  } else {
-    lock.release_shared();
-  }
+  own().control->access.release();
   --granted_;
   update_claim_for_others();
   send_signal(holder, wire::kUnlocked);
@@ -115,7 +107,7 @@ void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, dat
   const bool take = header.action != wire::Action::transfer;
   if (!deferred_.empty() || (take && !lock.try_lock(comm_.rank()))) {
     deferred_.push_back({&from, header, std::move(type), {data.begin(), data.end()}});
-    if (deferred_.size() == 1) engine().wait_for_transport(serve_again_);
+    engine().wait_for_transport(serve_again_);
     return;
   }
   serve(from, header, *type, data);
@@ -197,7 +189,7 @@ int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype
   switch (header.action) {
     case wire::Action::transfer: cursor.unpack(data); break;
     case wire::Action::update: {
-      const auto element = type.signature().uniform();
+      const auto element = type.signature().uniform;
       if (!element || header.op > static_cast<std::uint8_t>(op::OpKind::no_op)) return MPI_ERR_OP;
       if (!op::accumulate(static_cast<op::OpKind>(header.op), *element, data, cursor)) return MPI_ERR_OP;
       break;

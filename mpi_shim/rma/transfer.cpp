@@ -8,15 +8,7 @@ namespace mpi_shim::rma {
 
 Transfer::Transfer(Windows& windows) noexcept
     : Request(kActions, &windows.engine()),
-      Stalled{[](Stalled& self) noexcept {
-        auto& transfer = static_cast<Transfer&>(self);
-        transfer.stalled_ = false;
-        if (!transfer.step()) {
-          transfer.stalled_ = true;
-          return false;
-        }
-        return true;
-      }},
+      Stalled{[](Stalled& self) noexcept { return static_cast<Transfer&>(self).step(); }},
       windows_(windows) {
   for (BlockCompletion& block : completions_) {
     block.transfer = this;
@@ -55,10 +47,7 @@ void Transfer::begin_transfer() noexcept {
   begin();
   outcome_.bytes = bytes_;
   target_->pending.fetch_add(1, std::memory_order_relaxed);
-  if (!step()) {
-    stalled_ = true;
-    windows_.engine().wait_for_transport(*this);
-  }
+  if (!step()) windows_.engine().wait_for_transport(*this);
 }
 
 bool Transfer::step() noexcept {
@@ -72,7 +61,7 @@ bool Transfer::step() noexcept {
     if (free == nullptr) break;
     if (piece_.bytes == 0) piece_ = blocks_.next_piece(bytes_ - posted_);
     switch (post(*free)) {
-      case Post::done: break;
+      case Post::done:
       case Post::queued: break;
       case Post::again: room = false; continue;
       case Post::failed: fail(free->error); continue;
@@ -105,11 +94,8 @@ void Transfer::one_done(BlockCompletion& block) noexcept {
   block.busy = false;
   --in_flight_;
   if (!block.ok()) fail(block.error);
-  if (stepping_ || stalled_) return;  // the step that runs, or will run, does the rest
-  if (!step()) {
-    stalled_ = true;
-    windows_.engine().wait_for_transport(*this);
-  }
+  if (stepping_ || waits) return;  // the step that runs, or will run, does the rest
+  if (!step()) windows_.engine().wait_for_transport(*this);
 }
 
 void Transfer::fail(const Error& why) noexcept {

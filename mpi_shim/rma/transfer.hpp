@@ -65,7 +65,6 @@ class Transfer final : public Request, private p2p::Stalled {
   datatype::Piece piece_;            // the block to post next; kept when a post returns again
   std::array<BlockCompletion, kMostInFlight> completions_;
   std::uint32_t in_flight_ = 0;  // blocks
-  bool stalled_ = false;         // the Engine holds this and resumes it from progress
   bool stepping_ = false;        // in step(): a completion inside a post does not enter it again
 };
 

@@ -20,11 +20,7 @@ Window::Window(Windows& windows, comm::Communicators& communicators, comm::Commu
       targets_(std::make_unique<Target[]>(static_cast<std::size_t>(comm.size()))) {
   for (int rank = 0; rank < size(); ++rank) target(rank).peer = &comm.peer(rank);
   grant_again_.window = serve_again_.window = this;
-  grant_again_.resume = [](p2p::Stalled& self) noexcept {
-    auto& retry = static_cast<Retry&>(self);
-    retry.stalled = !retry.window->grant_waiting();
-    return !retry.stalled;
-  };
+  grant_again_.resume = [](p2p::Stalled& self) noexcept { return static_cast<Retry&>(self).window->grant_waiting(); };
   serve_again_.resume = [](p2p::Stalled& self) noexcept { return static_cast<Retry&>(self).window->serve_deferred(); };
 }
 

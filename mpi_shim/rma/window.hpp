@@ -53,20 +53,6 @@ struct Place {
   const datatype::Datatype* type;
 };
 
-/// The operands of a compare-and-swap, as access messages carry them: the new value, then the one to compare with.
-class SwapValues {
- public:
-  /// Copies the operands, which may be GPU memory.  `size`: bytes of each, at most 32.
-  SwapValues(const void* value, const void* compare, std::size_t size) noexcept;
-  [[nodiscard]] ByteSpan value() const noexcept { return ByteSpan{bytes_}.first(size_); }
-  [[nodiscard]] ByteSpan compare() const noexcept { return ByteSpan{bytes_}.subspan(size_, size_); }
-  [[nodiscard]] ByteSpan both() const noexcept { return ByteSpan{bytes_}.first(2 * size_); }
-
- private:
-  std::array<std::byte, 64> bytes_{};
-  const std::size_t size_;
-};
-
 class Window final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::win;
@@ -186,15 +172,13 @@ class Window final : public handle::Object {
   [[nodiscard]] bool in_fence_epoch(const Target& target) const noexcept {
     return !access_open_ && !locks_all_ && target.held.load(std::memory_order_relaxed) == Target::LockMode::nothing;
   }
-  int locate(const Place& place, Buffer& there) noexcept;
   static Buffer here(const Target& target, const Buffer& there) noexcept;
 
   // direct.cpp: updates that this process does itself
   int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
-  int swap_directly(Target& target, const ChosenPath& chosen, const SwapValues& values, void* result,
-                    const Buffer& there);
+  int swap_directly(Target& target, const ChosenPath& chosen, ByteSpan operands, void* result, const Buffer& there);
   int back_off(int tries, int holder) noexcept;
   int lock_updates(Control& control) noexcept;
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
@@ -274,7 +258,6 @@ class Window final : public handle::Object {
   // Service
   struct Retry : p2p::Stalled {
     Window* window = nullptr;
-    bool stalled = false;  // only for grant_again_: it is in the engine's list, and the engine will call resume()
   };
   Retry grant_again_;               // calls grant_waiting()
   std::deque<Waiting> waiting_;     // in the order of the requests

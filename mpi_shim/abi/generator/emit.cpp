@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/abi/generator/emit.hpp"
 
-#include <array>
 #include <sstream>
 #include <string_view>
 
 namespace opal::mpi::abi {
 namespace {
-
-constexpr std::array<std::string_view, kTiers> kTierNames = {"first programs", "ordinary applications",
-                                                             "one-sided, derived types", "the rest of the standard",
-                                                             "large counts, MPI_T, files, Fortran"};
 
 /// The parameter list as text.  Without `all_names`, only the parameter `named` keeps its name.
 std::string parameters(const Function& function, bool all_names, std::string_view named = {}) {
@@ -135,19 +130,16 @@ std::string emit_refusals(const Table& table) {
 }
 
 std::string emit_coverage(const Table& table) {
-  std::array<Count, kTiers> tiers;
   Count all;
   std::ostringstream groups;
   std::ostringstream rows;
   for (const Group& group : table) {
     Count count;
-    rows << "\n## " << group.title << "\n\n| function | tier | state |\n|---|---:|---|\n";
+    rows << "\n## " << group.title << "\n\n| function | state |\n|---|---|\n";
     for (const Function& function : group.functions) {
       count.add(function);
       all.add(function);
-      tiers.at(static_cast<std::size_t>(function.tier - 1)).add(function);
-      rows << "| MPI_" << function.name << " | " << function.tier
-           << (function.implemented ? " | yes |\n" : " | not yet |\n");
+      rows << "| MPI_" << function.name << (function.implemented ? " | yes |\n" : " | not yet |\n");
     }
     groups << row(group.title, count);
   }
@@ -157,12 +149,7 @@ std::string emit_coverage(const Table& table) {
          "`cmake --build build --target mpi_coverage`. Every function is exported. A function that is not\n"
          "implemented yet raises MPI_ERR_UNSUPPORTED_OPERATION and names itself. For each implemented function\n"
          "a test makes a successful call and calls with each wrong argument that the declaration excludes.\n\n"
-      << "| tier" << kCountHead;
-  for (int tier = 0; tier < kTiers; ++tier) {
-    const auto index = static_cast<std::size_t>(tier);
-    out << row(std::to_string(tier + 1) + ": " + std::string(kTierNames.at(index)), tiers.at(index));
-  }
-  out << row("**all**", all) << "\n| group" << kCountHead << groups.str() << rows.str();
+      << "| group" << kCountHead << groups.str() << row("**all**", all) << rows.str();
   return out.str();
 }
 

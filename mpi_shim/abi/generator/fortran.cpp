@@ -111,16 +111,16 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
 }
 
 /// Whether the entry point may be generated.  Not for: conversions of handles to integers, sessions, files, attributes
-/// (attribute_val), the functions of kByHand, and tier 5 of functions.def (large counts, MPI_T, files), except
-/// MPI_Type_create_f90_*.
+/// (attribute_val), the functions of kByHand, large counts, MPI_T, and functions that the library does not have.
 bool may_be_generated(const Function& function) {
   static constexpr std::array<std::string_view, 5> kByHand = {"Init", "Init_thread", "Pcontrol", "Info_get",
                                                               "Info_get_string"};
   const std::string_view name = function.name;
-  if (function.tier == 5 && !name.starts_with("Type_create_f90_")) return false;
-  if (among(kByHand, name) || name.ends_with("toint") || name.ends_with("fromint")) {
-    return false;
+  for (const std::string_view other : {"T_", "File_", "Register_datarep", "Abi_get_fortran_", "Abi_set_fortran_"}) {
+    if (name.starts_with(other)) return false;
   }
+  if (among(kByHand, name) || name.ends_with("_c") || name.ends_with("toint") || name.ends_with("fromint"))
+    return false;
   return std::none_of(function.parameters.begin(), function.parameters.end(), [](const Parameter& parameter) {
     return parameter.name == "attribute_val" || parameter.type == "MPI_Session" || parameter.type == "MPI_File";
   });

@@ -20,7 +20,6 @@ struct Word {
 };
 constexpr std::array<Word, 3> kWords = {
     {{"Count", "int", "MPI_Count"}, {"Displ", "int", "MPI_Aint"}, {"Bytes", "MPI_Aint", "MPI_Count"}}};
-constexpr int kTierOfLargeCounts = kTiers;
 
 std::string trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -65,7 +64,6 @@ bool replace_word(std::string& type, bool large) {
 void add_both(Function function, std::vector<Function>& functions) {
   Function large = function;
   large.name += "_c";
-  large.tier = kTierOfLargeCounts;
   bool differs = false;
   for (std::size_t i = 0; i < function.parameters.size(); ++i) {
     differs |= replace_word(function.parameters[i].type, false);
@@ -79,16 +77,13 @@ void add_both(Function function, std::vector<Function>& functions) {
 std::vector<Function> parse_functions(const std::string& line) {
   const auto open = line.find('(');
   if (open == std::string::npos || line.back() != ')')
-    throw std::runtime_error("expected <tier 1..5, or three of them> <type, one word> <name>(...)");
-  std::istringstream head(line.substr(0, open));
+    throw std::runtime_error("expected <type, one word> <name>(...)");
+  const bool is_collective = line.front() == '*';
+  std::istringstream head(line.substr(is_collective ? 1 : 0, is_collective ? open - 1 : open));
   Function function;
-  std::string tiers;
   std::string rest;
-  const auto is_tier = [](char c) { return c >= '1' && c <= '0' + kTiers; };
-  if (!(head >> tiers >> function.result >> function.name) || (head >> rest) || !is_identifier(function.name) ||
-      (tiers.size() != 1 && (tiers.size() != 5 || tiers[1] != '/' || tiers[3] != '/')) || !is_tier(tiers.front()) ||
-      !is_tier(tiers[tiers.size() / 2]) || !is_tier(tiers.back())) {
-    throw std::runtime_error("expected <tier 1..5, or three of them> <type, one word> <name>(...)");
+  if (!(head >> function.result >> function.name) || (head >> rest) || !is_identifier(function.name)) {
+    throw std::runtime_error("expected <type, one word> <name>(...), perhaps behind *");
   }
   const std::string list = line.substr(open + 1, line.size() - open - 2);
   std::istringstream parameters(list == "void" ? "" : list);
@@ -96,16 +91,13 @@ std::vector<Function> parse_functions(const std::string& line) {
     function.parameters.push_back(parse_parameter(trimmed(one)));
   }
   std::vector<Function> functions;
-  function.tier = tiers.front() - '0';
   add_both(function, functions);
-  if (tiers.size() == 1) return functions;
+  if (!is_collective) return functions;
   Function nonblocking = function;
-  nonblocking.tier = tiers[2] - '0';
   nonblocking.name = 'I' + function.name;
   nonblocking.name[1] = static_cast<char>(std::tolower(static_cast<unsigned char>(function.name.front())));
   nonblocking.parameters.push_back({"MPI_Request*", "request", ""});
   add_both(nonblocking, functions);
-  function.tier = tiers.back() - '0';
   function.name += "_init";
   function.parameters.push_back({"MPI_Info", "info", ""});
   function.parameters.push_back({"MPI_Request*", "request", ""});

@@ -9,8 +9,6 @@
 
 namespace opal::mpi::abi {
 
-inline constexpr int kTiers = 5;
-
 /// One parameter, split so that it can be written with or without its name: `const int recvcounts[]`.
 struct Parameter {
   std::string type;   ///< "const int"; "..." for variable arguments
@@ -20,7 +18,6 @@ struct Parameter {
 
 /// One function of the table.  A line can stand for several: nonblocking, persistent and large-count forms.
 struct Function {
-  int tier = 0;        ///< 1 to kTiers, the order of implementation: functions.def
   std::string result;  ///< return type
   std::string name;    ///< without MPI_
   std::vector<Parameter> parameters;

@@ -43,8 +43,7 @@ int start_any(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatyp
   }
   if (start == Start::now && mode == p2p::Mode::standard &&
       comm->engine().send_at_once(comm->user(), buffer, dest, tag)) {
-    *request = done_send_request().mpi_handle();
-    return MPI_SUCCESS;
+    return give_done_request(request);
   }
   Request& made = comm->engine().new_send(comm->user(), buffer, dest, tag, mode);
   return hand_over(made, start, handle, request);

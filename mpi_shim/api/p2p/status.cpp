@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mpi_shim/api/forward.hpp"
+#include "mpi_shim/datatype/signature.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace mpi_shim::api {
@@ -26,7 +27,7 @@ int get_elements(Call& call, const MPI_Status* status, MPI_Datatype datatype, Co
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
   return call.answer(count, "count", [&] {
-    const auto found = type->signature().elements_in(static_cast<std::int64_t>(bytes_of(*status)));
+    const auto found = elements_in(*type, static_cast<std::int64_t>(bytes_of(*status)));
     return found.rest == 0 ? narrowed<Count>(found.elements) : Count{MPI_UNDEFINED};
   });
 }
@@ -36,18 +37,18 @@ int set_elements(Call& call, MPI_Status* status, MPI_Datatype datatype, MPI_Coun
   call.pointer(status, "status");
   if (count < 0) call.fail_count(count);
   // The bytes of `count` basic elements: those of whole instances, and those of a last, partial instance.
-  const auto& signature = type->signature();
+  const datatype::Signature& signature = type->signature();
   std::int64_t bytes = 0;
   std::int64_t left = count;
-  if (signature.elements() != 0) {
-    bytes = left / signature.elements() * signature.bytes();
-    left %= signature.elements();
-    signature.for_each_run([&](const datatype::SignatureRun& run) {
-      const std::int64_t taken = std::min(run.count * run.elements, left);
-      bytes += taken / run.elements * run.bytes;
-      if (taken % run.elements != 0) {  // the value of a pair without its index
-        bytes += datatype::info(datatype::info(run.element).first).size;
-      }
+  if (signature.elements != 0) {
+    bytes = left / signature.elements * type->size();
+    left %= signature.elements;
+    for_each_run(*type, 1, [&](const datatype::ElementRun& run) {
+      const datatype::ElementInfo& element = datatype::info(run.element);
+      const int parts = element.element_class == datatype::ElementClass::pair ? 2 : 1;
+      const std::int64_t taken = std::min(run.count * parts, left);
+      bytes += taken / parts * element.size;
+      if (taken % parts != 0) bytes += datatype::info(element.first).size;  // the value of a pair without its index
       left -= taken;
     });
   }

@@ -59,31 +59,19 @@ void store_with_error(const Outcome& outcome, MPI_Status* status) {
   if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = outcome.error;
 }
 
-/// Stores the statuses of all requests, frees or deactivates them.  MPI_ERR_IN_STATUS if one failed.
-/// Requires: all requests are complete, inactive or null.
-int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statuses) {
+/// Stores the statuses of all requests, frees or deactivates them unless Outcomes::keep.  MPI_ERR_IN_STATUS if one
+/// failed.  Requires: all requests are complete, inactive or null.
+int hand_out_all(Call& call, std::span<MPI_Request> requests, MPI_Status* statuses, Outcomes outcomes) {
   bool failed = false;
   MPI_Comm comm = MPI_COMM_NULL;
-  for (int i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
     Request* const request = still_active(requests[i]);
-    if (request == nullptr) {
-      store_with_error(kEmpty, entry(statuses, i));
-      continue;
-    }
-    const Outcome& outcome = request->query();
-    const MPI_Comm of_request = request->comm();
-    int error = outcome.error;
-    store_with_error(outcome, entry(statuses, i));
-    if (const int refused = let_go(requests[i], *request); refused != MPI_SUCCESS) [[unlikely]] {
-      error = refused;
-      if (statuses != MPI_STATUSES_IGNORE) statuses[i].MPI_ERROR = refused;
-    }
-    if (error != MPI_SUCCESS && !failed) [[unlikely]] {
-      failed = true;
-      comm = of_request;
-    }
+    if (request != nullptr && !failed) comm = request->comm();
+    const Outcome outcome = request != nullptr ? outcome_of(requests[i], *request, outcomes) : kEmpty;
+    failed = failed || outcome.error != MPI_SUCCESS;
+    store_with_error(outcome, entry(statuses, static_cast<int>(i)));
   }
-  return failed ? call.raise_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+  return failed && outcomes != Outcomes::keep ? call.raise_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
 }
 
 int report(Call& call, const Found& found, MPI_Status* status, Outcomes outcomes) {
@@ -108,7 +96,7 @@ int hand_out_some(Call& call, std::span<MPI_Request> requests, int* outcount, in
     active = true;
     if (!request->done()) continue;
     if (!failed) comm = request->comm();
-    const Outcome outcome = outcomes == Outcomes::keep ? request->query() : hand_out(handle, *request);
+    const Outcome outcome = outcome_of(handle, *request, outcomes);
     failed = failed || outcome.error != MPI_SUCCESS;
     store_with_error(outcome, entry(statuses, *outcount));
     indices[(*outcount)++] = static_cast<int>(&handle - requests.data());
@@ -143,13 +131,7 @@ int test_all(Call& call, int count, const MPI_Request* handles, int* flag, MPI_S
     poll(call, requests);
     *flag = all_done(requests);
   }
-  if (*flag == 0) return MPI_SUCCESS;
-  if (outcomes == Outcomes::hand_out) return hand_out_all(call, count, requests.data(), statuses);
-  for (int i = 0; i < count; ++i) {
-    Request* const active = active_request(handles[i]);
-    store_with_error(active != nullptr ? active->query() : kEmpty, entry(statuses, i));
-  }
-  return MPI_SUCCESS;
+  return *flag != 0 ? hand_out_all(call, requests, statuses, outcomes) : MPI_SUCCESS;
 }
 
 int test_some(Call& call, int count, const MPI_Request* handles, int* outcount, int* indices, MPI_Status* statuses,
@@ -184,7 +166,7 @@ OPAL_MPI_CALL(Waitall, (Call & call, int count, MPI_Request array_of_requests[],
     if (request != nullptr && !request->done())
       call.process().job().vcis().wait(*request, static_cast<std::size_t>(count - i));
   }
-  return hand_out_all(call, count, array_of_requests, array_of_statuses);
+  return hand_out_all(call, span_of(array_of_requests, count), array_of_statuses, Outcomes::hand_out);
 }
 
 OPAL_MPI_CALL(Waitsome, (Call & call, int incount, MPI_Request array_of_requests[], int* outcount,

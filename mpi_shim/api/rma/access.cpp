@@ -16,12 +16,6 @@ rma::Place place(Call& call, rma::Window* window, int rank, MPI_Aint displacemen
   return {rank, displacement, static_cast<std::uint64_t>(count), call.type(datatype, "target_datatype")};
 }
 
-/// An access to MPI_PROC_NULL: no effect; an R form gets a completed request.
-int nothing(MPI_Request* request) {
-  if (request != nullptr) *request = done_send_request().mpi_handle();
-  return MPI_SUCCESS;
-}
-
 int finish(Call& call, int error, const char* what) {
   if (error == MPI_SUCCESS) [[likely]]
     return MPI_SUCCESS;
@@ -54,7 +48,7 @@ int access(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatyp
   const p2p::Buffer buffer = call.buffer(origin, count, datatype);
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
   wanted.check(call);
-  if (rank == MPI_PROC_NULL) return nothing(wanted.request);
+  if (rank == MPI_PROC_NULL) return give_done_request(wanted.request);
   return finish(call, window->put_or_get(direction, buffer, target, wanted.request), what);
 }
 
@@ -73,7 +67,7 @@ op::OpKind accumulation(Call& call, MPI_Op handle, const rma::Place& target) {
 /// Checks that the datatypes of origin and target consist of the same predefined type.
 void same_elements(Call& call, const p2p::Buffer& buffer, const datatype::Datatype* type) {
   if (buffer.bytes() == 0 || type->size() == 0) return;
-  if (buffer.type().signature().uniform() != type->signature().uniform()) {
+  if (buffer.type().signature().uniform != type->signature().uniform) {
     call.fail(MPI_ERR_TYPE, "the origin's and the target's datatypes are not made of the same predefined one");
   }
 }
@@ -86,7 +80,7 @@ int accumulate(Call& call, const void* origin, MPI_Count count, MPI_Datatype dat
   const op::OpKind kind = accumulation(call, op, target);
   same_elements(call, buffer, target.type);
   wanted.check(call);
-  if (rank == MPI_PROC_NULL) return nothing(wanted.request);
+  if (rank == MPI_PROC_NULL) return give_done_request(wanted.request);
   return finish(call, window->update(kind, buffer, nullptr, target, wanted.request), "one of the two buffers");
 }
 
@@ -101,7 +95,7 @@ int get_accumulate(Call& call, const void* origin, MPI_Count count, MPI_Datatype
   const p2p::Buffer fetched = call.buffer(result, result_count, result_type);
   same_elements(call, buffer, target.type);
   wanted.check(call);
-  if (rank == MPI_PROC_NULL) return nothing(wanted.request);
+  if (rank == MPI_PROC_NULL) return give_done_request(wanted.request);
   return finish(call, window->update(kind, buffer, &fetched, target, wanted.request), "one of the buffers");
 }
 

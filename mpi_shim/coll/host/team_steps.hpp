@@ -22,16 +22,10 @@ inline int worse(int first, int second) noexcept { return first != MPI_SUCCESS ?
 /// Copies a whole message into a slot.
 inline void put(const Buffer& from, std::byte* to) noexcept { p2p::copy(from, Buffer::of_bytes(to, from.bytes())); }
 /// Copies to.size() bytes of the message from byte `offset` on into a slot.
-inline void put(const Buffer& from, std::uint64_t offset, MutableBytes to) noexcept {
-  if (from.contiguous() != nullptr) return put(Buffer::of_bytes(from.contiguous() + offset, to.size()), to.data());
-  p2p::pack(from, to, offset);
-}
+inline void put(const Buffer& from, std::uint64_t offset, MutableBytes to) noexcept { p2p::pack(from, to, offset); }
 /// The same two out of a slot.
 inline void get(const std::byte* from, const Buffer& to) noexcept { p2p::copy(Buffer::of_bytes(from, to.bytes()), to); }
-inline void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
-  if (to.contiguous() != nullptr) return get(from.data(), Buffer::of_bytes(to.contiguous() + offset, from.size()));
-  p2p::unpack(from, to, offset);
-}
+inline void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept { p2p::unpack(from, to, offset); }
 
 inline int HostTeam::next_tag() {
   const am::Lock::Guard guard{comm_.engine().lock()};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/assembly.hpp — builds bounds, layout and signature of one datatype together.
+// mpi_shim/datatype/construction/assembly.hpp — builds bounds and layout of one datatype together.
 // Owned by the type constructor that uses it.  Threads: one.  Requires: the parts outlive the Assembly.
-// Each step checks the bounds first, so that layout and signature never overflow.  After an overflow, further steps do
+// Each step checks the bounds first, so that the layout never overflows.  After an overflow, further steps do
 // nothing and finish() returns the error.
 #pragma once
 #include <cstdint>
@@ -19,7 +19,6 @@ class Assembly {
     failed_ = failed_ || !bounds_.add(part.bounds(), count, stride, offset);
     if (failed_) return;
     layout_.add(part.layout(), count, stride, offset);
-    signature_.add(part.signature(), count);
   }
 
   /// Repeats everything added so far `count` times, `stride` bytes apart.
@@ -29,7 +28,6 @@ class Assembly {
     if (failed_) return;
     bounds_ = repeated;
     layout_.repeat(count, stride);
-    signature_.repeat(count);
   }
 
   /// Moves everything added so far by `offset` bytes.
@@ -53,13 +51,12 @@ class Assembly {
     Layout layout = std::move(layout_).finish();
     if (failed_ || layout_.overflowed())
       return opal::Error{opal::Errc::limit_reached, 0, "size or bounds of a datatype"};
-    return handle::create<Datatype>(bounds_, std::move(layout), std::move(signature_).finish(), std::move(recipe));
+    return handle::create<Datatype>(bounds_, std::move(layout), std::move(recipe));
   }
 
  private:
   Bounds bounds_;
   LayoutBuilder layout_;
-  SignatureBuilder signature_;
   bool failed_ = false;
 };
 

@@ -119,8 +119,7 @@ Result<void> add_section(Assembly& assembly, const Recipe& recipe) {
 Result<DatatypeRef> dup(Recipe recipe) {
   if (!recipe.integers.empty() || !recipe.addresses.empty()) return invalid(kOtherArguments);
   const DatatypeRef part = recipe.types[0];
-  OPAL_TRY_ASSIGN(DatatypeRef copy,
-                  handle::create<Datatype>(part->bounds(), part->layout(), part->signature(), std::move(recipe)));
+  OPAL_TRY_ASSIGN(DatatypeRef copy, handle::create<Datatype>(part->bounds(), part->layout(), std::move(recipe)));
   if (part->is_committed()) copy->commit();
   return copy;
 }

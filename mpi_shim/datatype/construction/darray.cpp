@@ -116,7 +116,7 @@ Result<DatatypeRef> construct_darray(Recipe recipe) {
   bounds.marker_lb = 0;
   bounds.marker_ub = bytes;
   bounds.has_markers = true;
-  return handle::create<Datatype>(bounds, built->layout(), built->signature(), std::move(recipe));
+  return handle::create<Datatype>(bounds, built->layout(), std::move(recipe));
 }
 
 }  // namespace mpi_shim::datatype

@@ -6,6 +6,7 @@
 
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
+#include "opal/am/endpoint.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
@@ -54,6 +55,9 @@ void copy_bytes(void* to, const void* from, std::size_t size) noexcept {
 }
 
 void pack(const Buffer& from, MutableBytes to, std::uint64_t offset) noexcept {
+  if (from.contiguous() != nullptr) {
+    return copy_bytes(to.data(), from.contiguous() + offset, std::min<std::size_t>(to.size(), from.bytes() - offset));
+  }
   datatype::Cursor cursor;
   from.start(cursor);
   cursor.seek(static_cast<std::int64_t>(offset));
@@ -62,6 +66,9 @@ void pack(const Buffer& from, MutableBytes to, std::uint64_t offset) noexcept {
 }
 
 void unpack(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
+  if (to.contiguous() != nullptr) {
+    return copy_bytes(to.contiguous() + offset, from.data(), std::min<std::size_t>(from.size(), to.bytes() - offset));
+  }
   datatype::Cursor cursor;
   to.start(cursor);
   cursor.seek(static_cast<std::int64_t>(offset));
@@ -69,12 +76,21 @@ void unpack(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
   check_copy(cursor.failure());
 }
 
+Post send_part(am::Endpoint& to, Tag tag, ByteSpan header, const Buffer& data, std::uint64_t offset,
+               std::uint64_t bytes) noexcept {
+  if (bytes == 0) return to.send_inline(tag, header, {});
+  if (data.contiguous() != nullptr) return to.send_inline(tag, header, {data.contiguous() + offset, bytes});
+  btl::Fragment fragment = to.alloc(header.size() + bytes);
+  if (!fragment) return to.dead() ? Post::failed : Post::again;
+  std::memcpy(fragment.data().data(), header.data(), header.size());
+  pack(data, fragment.data().subspan(header.size(), bytes), offset);
+  fragment.shrink(header.size() + bytes);
+  return to.send(fragment, tag);
+}
+
 void copy(const Buffer& from, const Buffer& to) noexcept {
   const std::size_t bytes = static_cast<std::size_t>(std::min(from.bytes(), to.bytes()));
   if (bytes == 0) return;
-  if (from.contiguous() != nullptr && to.contiguous() != nullptr) {
-    return copy_bytes(to.contiguous(), from.contiguous(), bytes);
-  }
   if (from.contiguous() != nullptr) return unpack({from.contiguous(), bytes}, to);
   if (to.contiguous() != nullptr) return pack(from, {to.contiguous(), bytes});
   datatype::Cursor source;

@@ -6,38 +6,34 @@ namespace mpi_shim::p2p {
 bool Incoming::parse(const btl::Delivery& delivery) noexcept {
   from = &am::sender(delivery);
   kind = delivery.tag;
-  const ByteSpan data = delivery.data;
-  switch (delivery.tag) {
-    case wire::kEager: {
-      if (!read_object(data, match)) return false;
-      payload = data.subspan(sizeof(wire::MatchHeader));
+  const auto take = [&](auto& header) {
+    if (!read_object(delivery.data, header)) return false;
+    payload = delivery.data.subspan(sizeof header);
+    return true;
+  };
+  switch (kind) {
+    case wire::kEager:
+      if (!take(match)) return false;
       size = payload.size();
       return true;
-    }
     case wire::kEagerSync: {
       wire::SyncHeader header{};
-      if (!read_object(data, header)) return false;
+      if (!take(header)) return false;
       match = header.match;
       send_id = header.send_id;
-      payload = data.subspan(sizeof header);
       size = payload.size();
       return true;
     }
     case wire::kRendezvous: {
       wire::RendezvousHeader header{};
-      if (!read_object(data, header)) return false;
+      if (!take(header)) return false;
       match = header.match;
       send_id = header.send_id;
       size = header.size;
       address = header.address;
-      payload = data.subspan(sizeof header);
       return payload.size() <= (address != 0 ? MemoryHandle::kMaxSize : size);
     }
-    case wire::kFailure: {
-      if (!read_object(data, match)) return false;
-      payload = data.subspan(sizeof match);
-      return payload.size() == sizeof(wire::Failure);
-    }
+    case wire::kFailure: return take(match) && payload.size() == sizeof(wire::Failure);
     default: return false;
   }
 }

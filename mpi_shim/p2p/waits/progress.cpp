@@ -80,7 +80,10 @@ std::size_t Engine::resume_stalled() noexcept {
   turn.swap(stalled_);
   std::size_t kept = 0;
   for (Stalled* stalled : turn) {
-    if (!stalled->resume(*stalled)) turn[kept++] = stalled;
+    stalled->waits = false;
+    if (stalled->resume(*stalled)) continue;
+    stalled->waits = true;
+    turn[kept++] = stalled;
   }
   const std::size_t resumed = turn.size() - kept;
   // Operations that are still stalled stay ahead of those that were added meanwhile.

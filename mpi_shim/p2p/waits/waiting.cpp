@@ -3,9 +3,11 @@
 
 namespace mpi_shim {
 
-Outcome hand_out(MPI_Request& handle, Request& request) noexcept {
+Outcome outcome_of(MPI_Request& handle, Request& request, Outcomes outcomes) noexcept {
   Outcome outcome = request.query();
-  if (const int error = let_go(handle, request); error != MPI_SUCCESS) [[unlikely]]
+  if (outcomes == Outcomes::keep) return outcome;
+  if (!request.persistent()) handle = MPI_REQUEST_NULL;
+  if (const int error = request.consume(); error != MPI_SUCCESS) [[unlikely]]
     outcome.error = error;
   return outcome;
 }
@@ -40,7 +42,7 @@ Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block, Out
       found.any_done = true;
       found.index = i;
       found.comm = request->comm();
-      found.outcome = outcomes == Outcomes::keep ? request->query() : hand_out(handles[i], *request);
+      found.outcome = outcome_of(handles[i], *request, outcomes);
       return found;
     }
     if (!found.any_active) return found;

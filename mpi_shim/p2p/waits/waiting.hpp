@@ -27,15 +27,12 @@ inline Request* still_active(MPI_Request handle) noexcept {
   return lives && request->active() ? request : nullptr;
 }
 
-/// Ends a request whose outcome was returned, and sets its handle to null unless it is persistent.  Returns
-/// MPI_SUCCESS, or the error code of the program's free callback (generalized requests).
-inline int let_go(MPI_Request& handle, Request& request) noexcept {
-  if (!request.persistent()) handle = MPI_REQUEST_NULL;
-  return request.consume();
-}
+/// Whether a request ends when its outcome is returned (hand_out), or stays (keep: MPI_Request_get_status*).
+enum class Outcomes { hand_out, keep };
 
-/// Returns the outcome of a request that is done, and ends the request by let_go().
-Outcome hand_out(MPI_Request& handle, Request& request) noexcept;
+/// The outcome of a request that is done.  Outcomes::hand_out ends the request, and sets its handle to null unless it
+/// is persistent; the outcome may then have the error code of the program's free callback (generalized requests).
+Outcome outcome_of(MPI_Request& handle, Request& request, Outcomes outcomes) noexcept;
 
 /// The result of testing several requests.
 struct Found {
@@ -47,9 +44,6 @@ struct Found {
 };
 
 [[nodiscard]] bool any_done(std::span<const MPI_Request> handles) noexcept;
-
-/// Whether find_done() ends the request that it returns (hand_out), or leaves it (keep: MPI_Request_get_status*).
-enum class Outcomes { hand_out, keep };
 
 /// The first request that is done.  `block`: waits until one is done, unless none is active; otherwise it polls once.
 Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block,

@@ -2,14 +2,9 @@
 #include "mpi_shim/rma/target/attached.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 
 namespace mpi_shim::rma {
-namespace {
-
-std::size_t words_of(std::uint64_t bytes) noexcept { return (bytes + 7) / sizeof(std::uint64_t); }
-
-}  // namespace
 
 // The write side of a sequence lock.  Release stores keep all changes after the store of the odd version; acquire loads
 // in try_read() keep all loads before the second load of the version.  No fences, since ThreadSanitizer does not
@@ -20,15 +15,9 @@ void AttachedTable::publish(const std::vector<AttachedRegion>& regions) noexcept
   std::uint32_t count = 0;
   for (const AttachedRegion& region : regions) {
     if (count == kMost) break;
-    Entry& entry = entries_[count++];
-    std::array<std::uint64_t, kKeyWords> words;
-    std::memcpy(words.data(), region.key.data(), sizeof words);
-    entry.base.store(region.base, release);
-    entry.size.store(region.size, release);
-    entry.key_size.store(region.key_size, release);
-    for (std::size_t word = 0; word < words_of(region.key_size); ++word) {
-      entry.key[word].store(words[word], release);
-    }
+    const auto words = std::bit_cast<Words>(region);
+    for (std::size_t word = 0; word < words.size(); ++word) entries_[count][word].store(words[word], release);
+    ++count;
   }
   count_.store(count, release);
   version_.fetch_add(1, std::memory_order_release);
@@ -41,16 +30,10 @@ bool AttachedTable::try_read(std::vector<AttachedRegion>& regions, std::uint32_t
   regions.clear();
   const std::size_t count = std::min<std::size_t>(count_.load(acquire), kMost);
   for (std::size_t i = 0; i < count; ++i) {
-    const Entry& entry = entries_[i];
-    AttachedRegion& region = regions.emplace_back();
-    region.base = entry.base.load(acquire);
-    region.size = entry.size.load(acquire);
-    region.key_size = std::min<std::uint64_t>(entry.key_size.load(acquire), sizeof region.key);
-    std::array<std::uint64_t, kKeyWords> words{};
-    for (std::size_t word = 0; word < words_of(region.key_size); ++word) {
-      words[word] = entry.key[word].load(acquire);
-    }
-    std::memcpy(region.key.data(), words.data(), sizeof words);
+    Words words;
+    for (std::size_t word = 0; word < words.size(); ++word) words[word] = entries_[i][word].load(acquire);
+    AttachedRegion& region = regions.emplace_back(std::bit_cast<AttachedRegion>(words));
+    region.key_size = std::min<std::uint64_t>(region.key_size, sizeof region.key);
   }
   if (version_.load(std::memory_order_relaxed) != before) return false;
   version = before;

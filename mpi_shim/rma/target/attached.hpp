@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "mpi_shim/base/names.hpp"
@@ -39,13 +40,8 @@ class AttachedTable {
 
  private:
   static constexpr std::size_t kMost = 1024;
-  static constexpr std::size_t kKeyWords = sizeof(AttachedRegion::key) / sizeof(std::uint64_t);
-  struct Entry {
-    std::atomic<std::uint64_t> base;
-    std::atomic<std::uint64_t> size;
-    std::atomic<std::uint64_t> key_size;
-    std::array<std::atomic<std::uint64_t>, kKeyWords> key;
-  };
+  using Words = std::array<std::uint64_t, sizeof(AttachedRegion) / sizeof(std::uint64_t)>;
+  using Entry = std::array<std::atomic<std::uint64_t>, std::tuple_size_v<Words>>;  // an AttachedRegion
   std::atomic<std::uint32_t> version_{0};
   std::atomic<std::uint32_t> count_{0};
   std::array<Entry, kMost> entries_{};

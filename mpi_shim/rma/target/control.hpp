@@ -27,13 +27,16 @@ class AccessLock {
     }
     return false;
   }
-  void release_shared() noexcept { state_.fetch_sub(1, std::memory_order_release); }
-
   [[nodiscard]] bool try_exclusive() noexcept {
     std::uint32_t unlocked = 0;
     return state_.compare_exchange_strong(unlocked, kWriter, std::memory_order_acquire, std::memory_order_relaxed);
   }
-  void release_exclusive() noexcept { state_.store(0, std::memory_order_release); }
+
+  /// Ends the hold of a reader or of the writer.
+  void release() noexcept {
+    const bool exclusive = state_.load(std::memory_order_relaxed) == kWriter;
+    state_.fetch_sub(exclusive ? kWriter : 1, std::memory_order_release);
+  }
 
   /// A writer calls begin_waiting() before it repeats try_exclusive(), and end_waiting() when it has the lock or ends
   /// with an error.

@@ -67,7 +67,6 @@ struct Target {
   struct Queue : p2p::Stalled {
     Window* window = nullptr;
     Target* target = nullptr;
-    bool stalled = false;         ///< no piece could be sent; the engine will call resume()
     std::uint32_t in_flight = 0;  ///< pieces that are not answered yet
     std::deque<MessageAccess*> accesses;
   };

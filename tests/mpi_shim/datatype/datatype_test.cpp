@@ -10,6 +10,7 @@
 #include "mpi.h"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
+#include "mpi_shim/datatype/signature.hpp"
 #include "mpi_shim/handle/table.hpp"
 #include "tests/mpi_shim/datatype/constructors.hpp"
 
@@ -78,7 +79,7 @@ TEST(Constructors, ContiguousOfContiguousIsOneRun) {
   const auto outer = contiguous(5, *inner).value();
   EXPECT_TRUE(outer->is_contiguous());
   EXPECT_EQ(outer->size(), 60);
-  EXPECT_EQ(outer->signature().uniform(), Element::i32);
+  EXPECT_EQ(outer->signature().uniform, Element::i32);
   EXPECT_FALSE(outer->is_committed());
 }
 
@@ -189,7 +190,7 @@ TEST(Constructors, DoublingAStructThirtyTimesStaysSmall) {
   }
   EXPECT_EQ(type->size(), std::int64_t{12} << 30);
   EXPECT_LT(type->layout().items.size() + type->layout().blocks.size(), 2000U);
-  EXPECT_EQ(type->signature().elements(), std::int64_t{2} << 30);
+  EXPECT_EQ(type->signature().elements, std::int64_t{2} << 30);
 }
 
 TEST(Constructors, APartOutlivesItsHandle) {
@@ -274,11 +275,11 @@ TEST(Cursor, TypesNestedDeeperThanTheInlineFramesPackRight) {
 
 TEST(Signature, CountsAPairAsItsValueAndItsIndex) {
   const auto two = contiguous(2, named(MPI_DOUBLE_INT)).value();
-  EXPECT_EQ(two->signature().elements_in(24).elements, 4);
-  EXPECT_EQ(two->signature().elements_in(20).elements, 3);
-  EXPECT_EQ(two->signature().elements_in(13).elements, 2);
-  EXPECT_EQ(two->signature().elements_in(13).rest, 1);
-  EXPECT_EQ(two->signature().uniform(), Element::pair_f64_i32);
+  EXPECT_EQ(elements_in(*two, 24).elements, 4);
+  EXPECT_EQ(elements_in(*two, 20).elements, 3);
+  EXPECT_EQ(elements_in(*two, 13).elements, 2);
+  EXPECT_EQ(elements_in(*two, 13).rest, 1);
+  EXPECT_EQ(two->signature().uniform, Element::pair_f64_i32);
 }
 
 }  // namespace

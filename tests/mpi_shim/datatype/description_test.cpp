@@ -69,7 +69,7 @@ TEST(DatatypeDescription, MakesTheSameTypeAgain) {
     EXPECT_EQ((*again)->lb(), type->lb());
     EXPECT_EQ((*again)->extent(), type->extent());
     EXPECT_EQ((*again)->recipe().combiner, type->recipe().combiner);
-    EXPECT_EQ((*again)->signature().uniform(), type->signature().uniform());
+    EXPECT_EQ((*again)->signature().uniform, type->signature().uniform);
     EXPECT_EQ(places_of(**again), places_of(*type));
   }
 }

@@ -7,6 +7,7 @@
 
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
+#include "mpi_shim/datatype/signature.hpp"
 #include "tests/mpi_shim/datatype/constructors.hpp"
 #include "tests/mpi_shim/datatype/typemap.hpp"
 
@@ -214,7 +215,7 @@ TEST_P(RandomTypes, AgreeWithTheTypemapOfTheStandard) {
     ASSERT_EQ(type.extent(), sample.map.extent());
     ASSERT_EQ(type.true_lb(), sample.map.true_lb());
     ASSERT_EQ(type.true_extent(), sample.map.true_ub() - sample.map.true_lb());
-    ASSERT_EQ(type.signature().elements(), static_cast<std::int64_t>(sample.map.entries.size()));
+    ASSERT_EQ(type.signature().elements, static_cast<std::int64_t>(sample.map.entries.size()));
     if (sample.map.entries.size() > 3000) continue;
 
     const std::int64_t count = generate.number(0, 4);
@@ -278,11 +279,11 @@ TEST_P(RandomTypes, AgreeWithTheTypemapOfTheStandard) {
       left -= size;
       ++elements;
     }
-    const ElementCount found = type.signature().elements_in(bytes);
+    const ElementCount found = elements_in(type, bytes);
     ASSERT_EQ(found.elements, elements);
     ASSERT_EQ(found.rest, left);
     std::vector<Element> order;
-    type.signature().for_each_run([&](const SignatureRun& run) {
+    for_each_run(type, 1, [&](const ElementRun& run) {
       for (std::int64_t n = run.count; n > 0; --n) {
         order.push_back(info(run.element).first);
         if (info(run.element).element_class == ElementClass::pair) order.push_back(info(run.element).second);
