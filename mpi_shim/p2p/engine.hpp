@@ -190,7 +190,7 @@ class Engine {
   std::size_t poll_all() noexcept { return vcis_ == nullptr ? progress() : poll_all_vcis(); }
   /// One round for MPI_Test* and the like, which a program may call in a loop.  If nothing happened and the core is
   /// shared, it yields the core, since the program may wait for the process that needs it.
-  void poll() noexcept;
+  void progress_or_yield() noexcept;
   /// Progresses until `condition()` is true; sleeps when there is nothing to do.  The condition becomes true by this
   /// Engine's progress, or its change is followed by Context::wake_sleepers().
   /// `what`: the description in reports of deadlocks; null: it waits for messages.
@@ -325,7 +325,7 @@ class Engine {
   void update_stalling() noexcept;
   /// Handles the peers of lost_elsewhere().
   void take_losses() noexcept;
-  /// Yields the core if it is shared, after a round without events; see poll().
+  /// Yields the core if it is shared, after a round without events; see progress_or_yield().
   void yield_core() noexcept;
   std::size_t poll_all_vcis() noexcept;
   void wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept;

@@ -44,7 +44,7 @@ bool find(Call& call, comm::Communicator& comm, int source, Probing probing, Try
   auto& engine = comm.engine();
   if (probing == Probing::once) {
     if (try_probe()) return true;
-    engine.poll();
+    engine.progress_or_yield();
     return try_probe();
   }
   bool found = false;

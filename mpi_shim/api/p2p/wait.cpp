@@ -45,9 +45,9 @@ bool all_done(std::span<const MPI_Request> requests) {
 }
 
 /// One round of progress on the VCIs of these requests.
-void poll(Call& call, std::span<const MPI_Request> requests) {
+void progress_or_yield(Call& call, std::span<const MPI_Request> requests) {
   auto& vcis = call.process().job().vcis();
-  vcis.poll(vcis_of(vcis, requests));
+  vcis.progress_or_yield(vcis_of(vcis, requests));
 }
 
 MPI_Status* entry(MPI_Status* statuses, int index) {
@@ -110,7 +110,7 @@ int test_any(Call& call, int count, const MPI_Request* handles, int* indx, int* 
   check_requests(call, count, handles);
   call.pointer(indx, "indx");
   call.pointer(flag, "flag");
-  const Found found = find_done(call.process().job().vcis(), span_of(handles, count), false, outcomes);
+  const Found found = find_done(call.process().job().vcis(), span_of(handles, count), /*block=*/false, outcomes);
   *flag = found.any_done || !found.any_active;
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
   return *flag != 0 ? report(call, found, status, outcomes) : MPI_SUCCESS;
@@ -128,7 +128,7 @@ int test_all(Call& call, int count, const MPI_Request* handles, int* flag, MPI_S
   const std::span<MPI_Request> requests = span_of(handles, count);
   *flag = all_done(requests);
   if (*flag == 0) {
-    poll(call, requests);
+    progress_or_yield(call, requests);
     *flag = all_done(requests);
   }
   return *flag != 0 ? hand_out_all(call, requests, statuses, outcomes) : MPI_SUCCESS;
@@ -138,7 +138,7 @@ int test_some(Call& call, int count, const MPI_Request* handles, int* outcount, 
               Outcomes outcomes) {
   check_some(call, count, handles, outcount, indices);
   const std::span<MPI_Request> requests = span_of(handles, count);
-  if (!any_done(requests)) poll(call, requests);
+  if (!any_done(requests)) progress_or_yield(call, requests);
   return hand_out_some(call, requests, outcount, indices, statuses, outcomes);
 }
 
@@ -147,14 +147,14 @@ int test_some(Call& call, int count, const MPI_Request* handles, int* outcount, 
 OPAL_MPI_CALL(Wait, (Call & call, MPI_Request* request, MPI_Status* status)) {
   check_requests(call, 1, request);
   if (const Request* active = active_request(*request)) call.process().job().vcis().wait(*active);
-  const Found found = find_done(call.process().job().vcis(), span_of(request, 1), true);
+  const Found found = find_done(call.process().job().vcis(), span_of(request, 1), /*block=*/true);
   return report(call, found, status, Outcomes::hand_out);
 }
 
 OPAL_MPI_CALL(Waitany, (Call & call, int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)) {
   check_requests(call, count, array_of_requests);
   call.pointer(indx, "indx");
-  const Found found = find_done(call.process().job().vcis(), span_of(array_of_requests, count), true);
+  const Found found = find_done(call.process().job().vcis(), span_of(array_of_requests, count), /*block=*/true);
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
   return report(call, found, status, Outcomes::hand_out);
 }

@@ -110,7 +110,7 @@ OPAL_MPI_CALL(Win_sync, (Call & call, MPI_Win win)) {
   rma::Window* const window = call.window(win);
   // The memory model is unified (MPI_WIN_UNIFIED): a fence for the loads and stores of this process is enough.
   opal::full_fence();
-  window->engine().poll();  // applications call MPI_Win_sync in a loop that waits for a change of memory
+  window->engine().progress_or_yield();  // applications call MPI_Win_sync in a loop that waits for a change of memory
   return MPI_SUCCESS;
 }
 

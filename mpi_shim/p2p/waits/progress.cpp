@@ -57,9 +57,9 @@ void Engine::poll_for(const Request& request, std::size_t awaited) noexcept {
   wait_until([&] { return request.done(); });
 }
 
-void Engine::poll() noexcept {
+void Engine::progress_or_yield() noexcept {
   if (vcis_ != nullptr) [[unlikely]]
-    return vcis_->poll(Vcis::Set{1} << vci_);
+    return vcis_->progress_or_yield(Vcis::Set{1} << vci_);
   if (progress() == 0) yield_core();
 }
 

@@ -115,9 +115,9 @@ void Vcis::sleep(Set mine, Missing missing, void* object, milliseconds longest) 
       [&]() noexcept { return missing(object) && stalling(mine) == stalled; }, longest);
 }
 
-void Vcis::poll(Set mine) noexcept {
+void Vcis::progress_or_yield(Set mine) noexcept {
   if (count() == 1) [[likely]]
-    return engines_.front()->poll();
+    return engines_.front()->progress_or_yield();
   if (progress_own(mine) == 0) engines_[static_cast<unsigned>(std::countr_zero(mine))]->yield_core();
 }
 

@@ -60,8 +60,8 @@ class Vcis {
     wait_until(of(request), [&] { return request.done(); });
   }
 
-  /// See Engine::poll.
-  void poll(Set mine) noexcept;
+  /// See Engine::progress_or_yield().
+  void progress_or_yield(Set mine) noexcept;
   /// A round of every VCI.
   std::size_t progress() noexcept;
   void wake_sleepers() noexcept;

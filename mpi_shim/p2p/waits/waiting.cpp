@@ -3,15 +3,6 @@
 
 namespace mpi_shim {
 
-Outcome outcome_of(MPI_Request& handle, Request& request, Outcomes outcomes) noexcept {
-  Outcome outcome = request.query();
-  if (outcomes == Outcomes::keep) return outcome;
-  if (!request.persistent()) handle = MPI_REQUEST_NULL;
-  if (const int error = request.consume(); error != MPI_SUCCESS) [[unlikely]]
-    outcome.error = error;
-  return outcome;
-}
-
 bool any_done(std::span<const MPI_Request> handles) noexcept {
   for (const MPI_Request handle : handles) {
     const Request* request = active_request(handle);
@@ -49,7 +40,7 @@ Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block, Out
     if (block) {
       vcis.wait_until(vcis_of(vcis, handles), [&] { return any_done(handles); });
     } else if (first_poll) {
-      vcis.poll(vcis_of(vcis, handles));
+      vcis.progress_or_yield(vcis_of(vcis, handles));
     } else {
       return found;
     }

@@ -32,7 +32,14 @@ enum class Outcomes { hand_out, keep };
 
 /// The outcome of a request that is done.  Outcomes::hand_out ends the request, and sets its handle to null unless it
 /// is persistent; the outcome may then have the error code of the program's free callback (generalized requests).
-Outcome outcome_of(MPI_Request& handle, Request& request, Outcomes outcomes) noexcept;
+inline Outcome outcome_of(MPI_Request& handle, Request& request, Outcomes outcomes) noexcept {
+  Outcome outcome = request.query();
+  if (outcomes == Outcomes::keep) return outcome;
+  if (!request.persistent()) handle = MPI_REQUEST_NULL;
+  if (const int error = request.consume(); error != MPI_SUCCESS) [[unlikely]]
+    outcome.error = error;
+  return outcome;
+}
 
 /// The result of testing several requests.
 struct Found {
