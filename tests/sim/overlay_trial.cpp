@@ -377,7 +377,7 @@ TrialOutcome Trial::run() {
       ++outcome.attached_anew;
     }
   }
-  outcome.lost = static_cast<std::uint32_t>(users[0]->lost.size());
+  for (const Range& range : users[0]->lost.ranges()) outcome.lost += range.end - range.begin;
   outcome.time_ns = world_.now();
   return outcome;
 }
