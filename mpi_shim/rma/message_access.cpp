@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "mpi_shim/p2p/data/send_part.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"

@@ -6,7 +6,7 @@
 
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
-#include "opal/am/endpoint.hpp"
+#include "mpi_shim/p2p/data/send_part.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
@@ -76,10 +76,8 @@ void unpack(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
   check_copy(cursor.failure());
 }
 
-Post send_part(am::Endpoint& to, Tag tag, ByteSpan header, const Buffer& data, std::uint64_t offset,
-               std::uint64_t bytes) noexcept {
-  if (bytes == 0) return to.send_inline(tag, header, {});
-  if (data.contiguous() != nullptr) return to.send_inline(tag, header, {data.contiguous() + offset, bytes});
+Post send_packed(am::Endpoint& to, Tag tag, ByteSpan header, const Buffer& data, std::uint64_t offset,
+                 std::uint64_t bytes) noexcept {
   btl::Fragment fragment = to.alloc(header.size() + bytes);
   if (!fragment) return to.dead() ? Post::failed : Post::again;
   std::memcpy(fragment.data().data(), header.data(), header.size());

@@ -9,10 +9,6 @@
 #include "mpi_shim/datatype/datatype.hpp"
 #include "opal/gpu/memory.hpp"
 
-namespace opal::am {
-class Endpoint;
-}
-
 namespace mpi_shim::p2p {
 
 class Buffer {
@@ -99,11 +95,6 @@ void copy_bytes(void* to, const void* from, std::size_t size) noexcept;
 void pack(const Buffer& from, MutableBytes to, std::uint64_t offset = 0) noexcept;
 /// Unpacks `from` into the message from its byte `offset` on, until one of both ends.
 void unpack(ByteSpan from, const Buffer& to, std::uint64_t offset = 0) noexcept;
-
-/// Sends `header` and the bytes [offset, offset + bytes) of `data` to a peer as one active message.  Those that are not
-/// contiguous are packed into a fragment of the transport.
-Post send_part(am::Endpoint& to, Tag tag, ByteSpan header, const Buffer& data, std::uint64_t offset,
-               std::uint64_t bytes) noexcept;
 
 /// Copies min(from.bytes(), to.bytes()) bytes.  The buffers do not overlap, unless they are the same.
 void copy(const Buffer& from, const Buffer& to) noexcept;

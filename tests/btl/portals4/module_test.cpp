@@ -76,7 +76,8 @@ TEST(Portals4Module, AReceiverWithoutRoomLosesNothingAndKeepsTheOrderOfEachPeer)
   };
   constexpr std::uint32_t kMessages = 2'000;
   const auto payload = pattern(900, 1);
-  for (int round = 0; next[0] + next[1] + next[2] < 3 * kMessages && round < 1'000'000; ++round) {
+  // Without a limit of rounds: the double's own thread moves the messages, whenever it gets a core.
+  for (int round = 0; next[0] + next[1] + next[2] < 3 * kMessages && server.failures.empty(); ++round) {
     for (std::uint32_t i = 0; i < clients.size(); ++i) {
       Post post = Post::done;
       while (sent[i] < kMessages && post == Post::done) {
