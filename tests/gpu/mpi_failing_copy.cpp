@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_failing_copy OPERATION: two ranks; the driver of rank 1 refuses every copy, which ends rank 1 inside OPERATION
-// with a message, and so the job.  Reaching the end is the failure of this test.
+// with a message, and so the job.  The failure of this test is that rank 1 reaches the end.
 #include <cstring>
 #include <functional>
 #include <map>
@@ -59,8 +59,11 @@ void fail() {
     if (rank == 1) cuda_double::control()->fail(function, CUDA_ERROR_ILLEGAL_ADDRESS, 1'000'000);
   }
   (void)found->second();
-  if (rank == 0) MPI_Barrier(MPI_COMM_WORLD);  // until the job ends
-  std::printf("rank %d goes on after a copy that failed\n", rank);
+  if (rank == 0) {
+    MPI_Barrier(MPI_COMM_WORLD);  // until the job ends, or this rank learns first that rank 1 has ended
+  } else {
+    std::printf("rank 1 goes on after a copy that failed\n");
+  }
 }
 
 }  // namespace
