@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "opal/btl/shared/rdma_emulation.hpp"
@@ -46,7 +45,7 @@ std::vector<std::byte> encode_address(const std::vector<std::unique_ptr<btl::Mod
   const auto append = [&](ByteSpan more) {
     const std::size_t at = bytes.size();
     bytes.resize(at + more.size());
-    std::memcpy(bytes.data() + at, more.data(), more.size());
+    std::copy(more.begin(), more.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
   };
   const wire::AddressHead head{wire::kMagic, wire::kVersion, static_cast<std::uint16_t>(modules.size())};
   append(bytes_of(head));
