@@ -23,6 +23,7 @@ std::vector<std::string> to_environment(const Variables& variables) {
   std::map<std::string, std::string> last;
   for (const auto& [name, value] : variables) last[name] = value;
   std::vector<std::string> result;
+  result.reserve(last.size());
   for (const auto& [name, value] : last) result.push_back(fmt::format("{}={}", name, value));
   return result;
 }

@@ -32,7 +32,7 @@ Program find_program(const std::string& name, const std::string& directory, cons
   if (name.find('/') != std::string::npos) return look_at(directory, name, "no such file or directory");
   Program best{name, "command not found", 127};
   for (const std::string_view folder : opal::split(search_path, ':')) {
-    const Program found = look_at(directory, fs::path{folder.empty() ? "." : folder} / name, "");
+    Program found = look_at(directory, fs::path{folder.empty() ? "." : folder} / name, "");
     if (found.status == 0) return found;
     if (found.problem == kDenied) best = {name, kDenied, found.status};
   }
