@@ -139,10 +139,9 @@ class Matcher {
   void index(Unexpected& message);
 
   PostedRecv* lone_ = nullptr;  // a receive that was posted when no other one was queued; it is in no queue
-  KeyedQueues<PostedRecv, &PostedRecv::links_>
-      posted_;                 // the others by source and tag, each of which may be a wildcard
-  std::size_t wildcards_ = 0;  // receives in posted_ with a wildcard
-  std::uint64_t posts_ = 0;    // the next PostedRecv::order_
+  KeyedQueues<PostedRecv, &PostedRecv::links_> posted_;  // the others by source and tag; both may be wildcards
+  std::size_t wildcards_ = 0;                            // receives in posted_ with a wildcard
+  std::uint64_t posts_ = 0;                              // the next PostedRecv::order_
 
   // Messages.  Each is in `unexpected_` and in the list of arrivals (oldest_ to newest_).  It is in the other two once
   // a probe or receive has used one of the two wildcards while a message was queued (indexed_).

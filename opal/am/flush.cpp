@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flushes of a Context and of an endpoint: each consists of one flush per module that may hold
-// operations, and one of the staged transfers.
+// Flushes of a Context and of an endpoint: each consists of one flush per module that may hold operations, and one
+// of the staged transfers.
 #include <memory>
 #include <vector>
 

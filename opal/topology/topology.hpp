@@ -39,16 +39,16 @@ class OPAL_EXPORT Topology {
   [[nodiscard]] Result<Cpus> cpus_of_core(std::size_t index) const;
 
   /// One entry per package, NUMA node, cache or core: the hardware threads of it on which the thread that calls
-  /// cpus_of() may run at that time.
-  /// Parts without such threads are left out.  Empty if the host reports no such part, or memory is short.
+  /// cpus_of() may run at that time.  Parts without such threads are left out.  Empty if the host reports no such part,
+  /// or memory is short.
   [[nodiscard]] std::vector<Cpus> cpus_of(Shared level) const;
 
   /// All hardware threads of the usable cores.
   [[nodiscard]] Cpus usable_cpus() const;
 
   /// How near two sets of hardware threads are: the depth, in the tree of hwloc, of the smallest part of the host that
-  /// contains both.  A larger depth is nearer.  0: the whole host, a set without a
-  /// hardware thread of this topology, or no memory.
+  /// contains both.  A larger depth is nearer.  0: the whole host, a set without a hardware
+  /// thread of this topology, or no memory.
   [[nodiscard]] std::size_t nearness(const Cpus& one, const Cpus& other) const;
 
   /// The handle of hwloc, for libraries that need one.  Do not change it.  Valid as long as this object.

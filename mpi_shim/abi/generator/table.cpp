@@ -73,17 +73,18 @@ void add_both(Function function, std::vector<Function>& functions) {
   if (differs) functions.push_back(std::move(large));
 }
 
+constexpr const char* kGrammar = "expected <type, one word> <name>(...), perhaps behind *";
+
 /// The functions that one line stands for.
 std::vector<Function> parse_functions(const std::string& line) {
   const auto open = line.find('(');
-  if (open == std::string::npos || line.back() != ')')
-    throw std::runtime_error("expected <type, one word> <name>(...)");
+  if (open == std::string::npos || line.back() != ')') throw std::runtime_error(kGrammar);
   const bool is_collective = line.front() == '*';
   std::istringstream head(line.substr(is_collective ? 1 : 0, is_collective ? open - 1 : open));
   Function function;
   std::string rest;
   if (!(head >> function.result >> function.name) || (head >> rest) || !is_identifier(function.name)) {
-    throw std::runtime_error("expected <type, one word> <name>(...), perhaps behind *");
+    throw std::runtime_error(kGrammar);
   }
   const std::string list = line.substr(open + 1, line.size() - open - 2);
   std::istringstream parameters(list == "void" ? "" : list);

@@ -74,8 +74,8 @@ class OPAL_EXPORT Bootstrap {
  private:
   static constexpr std::size_t kMaxPending = 64;      // pending connections at once; see make_room()
   static constexpr std::chrono::seconds kTimeout{5};  // a pending connection is closed after this time
-  static constexpr std::chrono::milliseconds kPause{
-      100};  // no accept() for so long after one failed for lack of descriptors or memory
+  // After accept() has failed for lack of descriptors or memory, the next one waits for so long.
+  static constexpr std::chrono::milliseconds kPause{100};
 
   enum class Reading { more, whole, broken };
   struct Pending {
@@ -112,9 +112,9 @@ class OPAL_EXPORT Bootstrap {
 };
 
 /// The connecting side: sends the address `own` and returns the listener's address.  Blocks at most for `timeout`
-/// (negative: no limit).  Retries refused connections until then, so the listener may start later. Errors:
-/// invalid_argument, unreachable, timed_out, permission (the listener's proof is wrong), version_mismatch, protocol
-/// (also: the listener refused this side's proof or address), os.
+/// (negative: no limit).  Retries refused connections until then, so the listener may start later.
+/// Errors: invalid_argument, unreachable, timed_out, permission (the listener's proof is wrong), version_mismatch,
+/// protocol (also: the listener refused this side's proof or address), os.
 Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, const Secret& secret, ByteSpan own,
                                                   std::chrono::milliseconds timeout);
 

@@ -45,8 +45,8 @@ class LentRegistrations {
 
   Module& module_;
   RdmaReplies& replies_;
-  std::unordered_map<const Endpoint*, std::unordered_map<std::uint64_t, rcache::Lease>>
-      lent_;  // by peer and Lent::name
+  using Leases = std::unordered_map<std::uint64_t, rcache::Lease>;  // by Lent::name
+  std::unordered_map<const Endpoint*, Leases> lent_;                // by peer
   std::uint64_t last_name_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/shared/rdma_replies.hpp — sends the short answers of one-sided operations: Reply, Lent and LentReturn, and
 // the requests and answers of smcuda.  Each is sent at once, or queued under back-pressure and sent by progress().
-// Messages to one peer keep their order.  The queue is bounded per peer.  Owned by the module's RdmaEmulation. Threads:
-// as the module.
+// Messages to one peer keep their order.  The queue is bounded per peer.  Owned by the module's RdmaEmulation.
+// Threads: as the module.
 #pragma once
 #include <cstddef>
 #include <deque>
