@@ -3,9 +3,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
+#include "tests/harness/transports.hpp"
 
 namespace opal::test {
 namespace {
@@ -39,7 +41,15 @@ OPAL_CONFORMANCE_SUITE(HostileOfAnotherJob, transports_with_a_secret);
 TEST_P(HostileOfAnotherJob, APeerWithAnotherSecretIsRefusedAndDisturbsNoOther) {
   const Secret secret = *Secret::from_text("the secret of this job");
   Side server{GetParam(), {}, secret};
-  Side outsider{GetParam(), {}, *Secret::from_text("the secret of another job")};
+  // A transport that does not answer such a peer leaves it to its time for connecting.
+  Side outsider{[](const btl::ModuleParameters& given) -> Result<std::unique_ptr<btl::Module>> {
+                  btl::ModuleParameters parameters = given;
+                  parameters.connect_timeout = std::chrono::milliseconds{2000};
+                  const auto* const component = all_transports().find(GetParam());
+                  OPAL_TRY_ASSIGN(auto modules, component->open(parameters, config::Store::from_environment()));
+                  return std::move(modules.front());
+                },
+                false, *Secret::from_text("the secret of another job")};
   const auto route = outsider.module().connect(server.id(), server.module().address());
   if (route) {  // not refused at once
     ASSERT_TRUE(pump(

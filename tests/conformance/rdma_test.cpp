@@ -224,12 +224,15 @@ TEST_P(Rdma, OnePutLargerThanFourGigabytesMovesEveryPiece) {
   auto target = Mapping::anonymous(kSize + kPiece, false);
   ASSERT_TRUE(target);
   // The end has memory of its own: what it holds afterwards must not depend on the order in which a copy walks.
+  // Populated: two million page faults take a minute on some machines.
+  constexpr int kFlags = MAP_SHARED | MAP_FIXED | MAP_POPULATE;
   for (std::uint64_t at = 0; at + kPiece < kSize; at += kPiece) {
-    void* mapped = ::mmap(target->data() + at, kPiece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0);
+    void* mapped = ::mmap(target->data() + at, kPiece, PROT_READ | PROT_WRITE, kFlags, file.get(), 0);
     ASSERT_NE(mapped, MAP_FAILED);
   }
-  auto source = Mapping::anonymous(kSize, false);  // reads as zero pages
+  auto source = Mapping::anonymous(kSize, false);  // reads as zero pages, large ones if the kernel has them
   ASSERT_TRUE(source);
+  (void)::madvise(source->data(), kSize, MADV_HUGEPAGE);
   const auto tail = pattern(1 << 20, 5);
   std::memcpy(source->data() + kSize - tail.size(), tail.data(), tail.size());
   const MemoryHandle handle = expose(target->data(), kSize);

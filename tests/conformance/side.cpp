@@ -78,16 +78,31 @@ std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
   return bytes;
 }
 
+namespace {
+
+/// Asked once in a process: for the answer some transports open a device.
+const std::vector<const btl::Component*>& usable_components() {
+  static const auto components = [] {
+    std::vector<const btl::Component*> found;
+    for (const btl::Component* component : all_transports().components()) {
+      if (const auto usable = component->usable(config::Store{}); usable) {
+        found.push_back(component);
+      } else {
+        std::printf("conformance: %.*s is left out: %s\n", static_cast<int>(component->name.size()),
+                    component->name.data(), to_string(usable.error()).c_str());
+      }
+    }
+    return found;
+  }();
+  return components;
+}
+
+}  // namespace
+
 std::vector<std::string> transports_reaching(btl::Reach reach) {
   std::vector<std::string> names;
-  for (const btl::Component* component : all_transports().components()) {
-    if (component->reach < reach) continue;
-    if (auto usable = component->usable(config::Store{}); usable) {
-      names.emplace_back(component->name);
-    } else {
-      std::printf("conformance: %.*s is left out: %s\n", static_cast<int>(component->name.size()),
-                  component->name.data(), to_string(usable.error()).c_str());
-    }
+  for (const btl::Component* component : usable_components()) {
+    if (component->reach >= reach) names.emplace_back(component->name);
   }
   return names;
 }
