@@ -85,45 +85,32 @@ bool Endpoint::post(ibv_send_wr& request, Buffer* buffer) noexcept {
   }
   sent_[posted_ % sent_.size()] = buffer;
   ++posted_;
-  if (collected_ != nullptr && (collected_->count == Collected::kMost || collected_->bytes >= Collected::kMostBytes)) {
-    post_collected();
-  }
+  if (collected_ != nullptr && collected_->full()) post_messages();
   return true;
 }
 
 void Endpoint::collect(const ibv_send_wr& request) noexcept {
-  if (collected_ == nullptr) collected_ = std::make_unique<Collected>();
-  Collected& batch = *collected_;
-  if (batch.count == 0) verbs_.add_holder(*this);
-  ibv_send_wr& waiting = batch.requests[batch.count] = request;
-  ibv_sge& piece = batch.pieces[batch.count] = request.sg_list[0];
-  if ((request.send_flags & IBV_SEND_INLINE) != 0) {  // the caller's bytes are valid during its call alone
-    std::array<std::byte, Collected::kInlined>& inlined = batch.inlined[batch.count];
-    std::size_t size = 0;
-    for (int i = 0; i < request.num_sge; ++i) {
-      const ibv_sge& part = request.sg_list[i];
-      std::memcpy(inlined.data() + size, reinterpret_cast<const void*>(part.addr), part.length);
-      size += part.length;
-    }
-    piece = piece_of(inlined.data(), size);
-  }
-  waiting.sg_list = &piece;
-  waiting.num_sge = 1;
-  batch.bytes += piece.length;
-  ++batch.count;
+  if (collected_ == nullptr) collected_ = std::make_unique<RequestList>();
+  collected_->add(request);
+  hold();
+}
+
+void Endpoint::hold() noexcept {
+  if (!std::exchange(held_, true)) verbs_.add_holder(*this);
 }
 
 void Endpoint::post_collected() noexcept {
-  if (collected_ == nullptr || collected_->count == 0) return;
-  Collected& batch = *collected_;
-  const std::uint32_t count = std::exchange(batch.count, 0);
-  batch.bytes = 0;
+  if (!std::exchange(held_, false)) return;
   verbs_.remove_holder(*this);
-  if (connection_ == nullptr || broken_) return;
-  for (std::uint32_t i = 0; i + 1 < count; ++i) batch.requests[i].next = &batch.requests[i + 1];
-  ibv_send_wr& last = batch.requests[count - 1];
-  last.next = nullptr;
-  (void)submit(batch.requests[0], last);  // if it fails, the end of the endpoint gives the buffers back
+  post_messages();
+  if (queue_ != nullptr) queue_->post_collected();
+}
+
+void Endpoint::post_messages() noexcept {
+  if (collected_ == nullptr || collected_->empty()) return;
+  // If it fails, the end of the endpoint gives the buffers back.
+  if (connection_ != nullptr && !broken_) (void)submit(collected_->linked(), collected_->last());
+  collected_->clear();
 }
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {

@@ -20,6 +20,7 @@
 #include "opal/btl/verbs/connections/handshake.hpp"
 #include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/one_sided_queue.hpp"
+#include "opal/btl/verbs/request_list.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
 
@@ -59,7 +60,9 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   [[nodiscard]] OneSidedQueue* one_sided_queue() noexcept;
   /// Retries what found no room; see Module::on_stalled().
   void resume() noexcept;
-  /// Posts the requests that have been collected.
+  /// Makes the module call post_collected() at the end of the batch or in the next progress().
+  void hold() noexcept;
+  /// Posts the requests that have been collected, also those of the one-sided queue.
   void post_collected() noexcept;
   /// Destroys that queue; the module then completes the operations.
   void drop_one_sided_queue() noexcept;
@@ -118,6 +121,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   /// Posts the list from `first` to `last` with one doorbell; its last request is signalled if that is due.
   bool submit(ibv_send_wr& first, ibv_send_wr& last) noexcept;
   void collect(const ibv_send_wr& request) noexcept;
+  void post_messages() noexcept;
   bool send_control(wire::Kind kind, ByteSpan payload) noexcept;
   bool send_frame(const wire::Frame& frame, ByteSpan payload) noexcept;
   void return_credits() noexcept;
@@ -159,18 +163,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
     std::unique_ptr<Connection> connection_;
   };
 
-  /// Requests that are posted together, with the bytes of those that are sent inline.
-  struct Collected {
-    static constexpr std::uint32_t kMost = 32;           // requests
-    static constexpr std::size_t kMostBytes = 32 << 10;  // so that a device never waits long for large messages
-    static constexpr std::size_t kInlined = 128;         // bytes; at least Config::inline_size
-    std::array<ibv_send_wr, kMost> requests;
-    std::array<ibv_sge, kMost> pieces;
-    std::array<std::array<std::byte, kInlined>, kMost> inlined;
-    std::uint32_t count = 0;
-    std::size_t bytes = 0;
-  };
-
   Module& verbs_;
   State state_ = State::resting;  // also of a new endpoint, before dial() or accept()
   bool broken_ = false;
@@ -179,16 +171,17 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   std::unique_ptr<Connection> connection_;
   Crossed crossed_;
   // Sending.
-  std::uint32_t credits_ = 0;             // messages that may be sent now
-  std::uint32_t most_credits_ = 0;        // the window that the peer has granted
-  std::uint32_t ask_from_ = 0;            // value of posted_ from which a larger window may be requested (`more`)
-  std::uint32_t posted_ = 0;              // number of posted send requests, modulo 2^32
-  std::uint32_t retired_ = 0;             // number of those known to have ended, modulo 2^32
-  std::uint32_t unsignalled_ = 0;         // requests posted since the last signalled one
-  bool holds_buffers_ = false;            // one of these has a buffer, which its completion frees
-  std::uint64_t last_round_ = 0;          // Module::round() of the last request
-  std::unique_ptr<Collected> collected_;  // null: none so far
-  std::vector<Buffer*> sent_;             // by number of the request modulo size: its buffer, or null
+  std::uint32_t credits_ = 0;               // messages that may be sent now
+  std::uint32_t most_credits_ = 0;          // the window that the peer has granted
+  std::uint32_t ask_from_ = 0;              // value of posted_ from which a larger window may be requested (`more`)
+  std::uint32_t posted_ = 0;                // number of posted send requests, modulo 2^32
+  std::uint32_t retired_ = 0;               // number of those known to have ended, modulo 2^32
+  std::uint32_t unsignalled_ = 0;           // requests posted since the last signalled one
+  bool holds_buffers_ = false;              // one of these has a buffer, which its completion frees
+  std::uint64_t last_round_ = 0;            // Module::round() of the last request
+  bool held_ = false;                       // the module knows that requests are collected
+  std::unique_ptr<RequestList> collected_;  // null: none so far
+  std::vector<Buffer*> sent_;               // by number of the request modulo size: its buffer, or null
   // Receiving.
   std::uint32_t window_;        // receive buffers for this peer without kReserve
   std::uint32_t owed_ = 0;      // credits to return: messages taken since the last frame

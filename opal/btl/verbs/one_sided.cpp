@@ -123,6 +123,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
 
 Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   if (to != nullptr && to->dead()) return refuse(completion, to->error());
+  post_collected();
   return MessageTransport::flush(to, completion);
 }
 

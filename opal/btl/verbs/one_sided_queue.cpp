@@ -72,6 +72,7 @@ void OneSidedQueue::drop_connection() noexcept {
   connection_.reset();  // afterwards the device accesses no local memory
   for (Piece& piece : pieces_) release(piece);
   chunk_ = {};
+  collected_.clear();
   posted_ = retired_ = 0;
 }
 
@@ -159,18 +160,22 @@ void OneSidedQueue::advance() noexcept {
   }
 }
 
-OneSidedQueue::Room OneSidedQueue::submit(Piece& piece, ibv_send_wr& request) noexcept {
+void OneSidedQueue::submit(ibv_send_wr& request) noexcept {
+  const bool alone = under_way() == 0 && !verbs_.in_batch();
   request.wr_id = posted_;
-  request.send_flags |= IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  if (const int code = ibv_post_send(connection_->pair(), &request, &bad); code != 0) {
-    release(piece);
-    if (code == ENOMEM) return Room::later;
-    endpoint_.break_off({Errc::peer_gone, code, "ibv_post_send(one-sided)"});
-    return Room::later;
-  }
+  collected_.add(request);
   ++posted_;
-  return Room::posted;
+  if (alone || collected_.full()) return post_collected();
+  endpoint_.hold();
+}
+
+void OneSidedQueue::post_collected() noexcept {
+  if (collected_.empty()) return;
+  collected_.last().send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  const int code = ibv_post_send(connection_->pair(), &collected_.linked(), &bad);
+  collected_.clear();
+  if (code != 0) endpoint_.break_off({Errc::peer_gone, code, "ibv_post_send(one-sided)"});
 }
 
 OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& operation, std::byte* local,
@@ -264,7 +269,7 @@ OneSidedQueue::Room OneSidedQueue::post_piece(RdmaOperation& operation) noexcept
   request.wr.rdma.remote_addr = operation.base + operation.moved;
   request.wr.rdma.rkey = verbs_.transfer_of(operation).key;
   piece.operation = &operation;
-  if (const Room room = submit(piece, request); room != Room::posted) return room;
+  submit(request);
   operation.moved += piece.size;
   if (chunk_.left == 0) return Room::posted;
   chunk_.left -= piece.size;
@@ -298,7 +303,8 @@ OneSidedQueue::Room OneSidedQueue::post_atomic(RdmaOperation& operation) noexcep
     request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
     request.wr.atomic.compare_add = transfer.operand;
   }
-  return submit(piece, request);
+  submit(request);
+  return Room::posted;
 }
 
 // ---- Completing -------------------------------------------------------------------------------------------------
@@ -314,23 +320,19 @@ void OneSidedQueue::release(Piece& piece) noexcept {
 }
 
 void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
-  if (static_cast<std::uint32_t>(wc.wr_id) != retired_ || retired_ == posted_) return;
-  Piece& piece = pieces_[retired_ % kDepth];
-  ++retired_;
-  RdmaOperation& operation = *piece.operation;
-  Transfer& transfer = verbs_.transfer_of(operation);
+  const auto number = static_cast<std::uint32_t>(wc.wr_id);
+  if (number - retired_ >= under_way()) return;  // of an earlier connection
+  // The requests before this one are unsignalled ones that have succeeded: a reliable connection completes in order.
+  while (retired_ != number && under_way() != 0) succeed();
+  if (under_way() == 0) return;  // a completion callback ended the endpoint
   if (wc.status == IBV_WC_SUCCESS) {
-    if (piece.destination != nullptr) copy_host_memory(piece.destination, piece.buffer->data, piece.size);
-    transfer.acknowledged += piece.size;
-    release(piece);
-    const bool whole = operation.kind == Kind::atomic || transfer.acknowledged == operation.total;
-    if (whole) {
-      unfinished_.erase(unfinished_.begin());  // a reliable connection completes in order
-      verbs_.finish(operation, {});
-    }
+    succeed();
     if (state_ == State::broken && under_way() == 0) return recover();
     return advance();
   }
+  Piece& piece = pieces_[retired_ % kDepth];
+  ++retired_;
+  RdmaOperation& operation = *piece.operation;
   release(piece);
   if (wc.status != IBV_WC_WR_FLUSH_ERR && !operation.failed()) operation.error = error_of(wc);
   // Flushed without a refused operation before it: the peer's device may have executed it, so it is not posted again.
@@ -338,8 +340,24 @@ void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
     operation.error = {Errc::peer_gone, ECONNRESET, "put, get or atomic: the queue pair failed", wc.vendor_err};
   }
   state_ = State::broken;
+  for (std::uint32_t i = collected_.count(); i != 0; --i) release(pieces_[--posted_ % kDepth]);
+  collected_.clear();
   if (operation.error.code == Errc::peer_gone) return endpoint_.break_off(operation.error);
   if (under_way() == 0 && !endpoint_.broken()) recover();
+}
+
+void OneSidedQueue::succeed() noexcept {
+  Piece& piece = pieces_[retired_ % kDepth];
+  ++retired_;
+  RdmaOperation& operation = *piece.operation;
+  Transfer& transfer = verbs_.transfer_of(operation);
+  if (piece.destination != nullptr) copy_host_memory(piece.destination, piece.buffer->data, piece.size);
+  transfer.acknowledged += piece.size;
+  release(piece);
+  const bool whole = operation.kind == Kind::atomic || transfer.acknowledged == operation.total;
+  if (!whole) return;
+  unfinished_.erase(unfinished_.begin());
+  verbs_.finish(operation, {});
 }
 
 void OneSidedQueue::recover() noexcept {

@@ -7,6 +7,8 @@
 // the transfer of the one before.  A work request has at most Config::max_request bytes, since a device counts its
 // retries per request.  Memory that cannot be registered is copied through message buffers, but only when no operation
 // is in flight whose end would release registrations.
+// A request is posted at once if none is in flight; the others are collected and posted with one doorbell by the next
+// progress(), by a flush, or when the list is full. Only the last request of a list is signalled.
 // Owned by its endpoint, created at the first operation.  Threads: as the module.
 #pragma once
 #include <deque>
@@ -18,6 +20,7 @@
 #include "opal/btl/verbs/connections/connection.hpp"
 #include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/device/memory.hpp"
+#include "opal/btl/verbs/request_list.hpp"
 #include "opal/rcache/registrations/lease.hpp"
 
 namespace opal::btl::verbs {
@@ -48,6 +51,8 @@ class OneSidedQueue final : public Connection::Owner {
   void start(RdmaOperation& operation) noexcept;
   /// Retries the operations that found no room.
   void resume() noexcept;
+  /// Posts the requests that have been collected.
+  void post_collected() noexcept;
   /// Closes the connection and releases all registrations and buffers; the module then completes the operations.
   void drop() noexcept;
 
@@ -59,7 +64,7 @@ class OneSidedQueue final : public Connection::Owner {
  private:
   enum class State : std::uint8_t { idle, dialing, resting, connected, broken, hopeless };
 
-  /// A work request in flight.
+  /// A work request in flight or collected.
   struct Piece {
     RdmaOperation* operation = nullptr;
     rcache::Lease lease;
@@ -91,7 +96,8 @@ class OneSidedQueue final : public Connection::Owner {
   Room post_piece(RdmaOperation& operation) noexcept;
   Room post_atomic(RdmaOperation& operation) noexcept;
   Room find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint64_t size) noexcept;
-  Room submit(Piece& piece, ibv_send_wr& request) noexcept;
+  void submit(ibv_send_wr& request) noexcept;
+  void succeed() noexcept;
   void release(Piece& piece) noexcept;
   void recover() noexcept;
   [[nodiscard]] std::uint32_t under_way() const noexcept { return posted_ - retired_; }
@@ -105,8 +111,9 @@ class OneSidedQueue final : public Connection::Owner {
   std::uint64_t again_ns_ = 0;    // resting: when to dial again, of now_ns()
   std::uint64_t give_up_ns_ = 0;  // deadline of the connection setup, of now_ns()
   Chunk chunk_;
+  RequestList collected_;
   std::vector<Piece> pieces_;               // by number of the work request modulo size
-  std::uint32_t posted_ = 0;                // number of posted work requests, modulo 2^32
+  std::uint32_t posted_ = 0;                // number of work requests so far, collected ones included, modulo 2^32
   std::uint32_t retired_ = 0;               // number of those that have ended, modulo 2^32
   std::vector<RdmaOperation*> unposted_;    // in order of start(); the first may be posted in part
   std::vector<RdmaOperation*> unfinished_;  // all operations of this queue, in order of start()

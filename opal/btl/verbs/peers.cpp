@@ -187,8 +187,8 @@ Endpoint::~Endpoint() {
 Connection::Settings Endpoint::settings() const noexcept {
   const Config& config = verbs_.config();
   Connection::Settings settings;
-  settings.shape = {sends_for(config.credits),
-                    static_cast<std::uint32_t>(std::min<std::uint64_t>(config.inline_size.bytes, Collected::kInlined))};
+  settings.shape = {sends_for(config.credits), static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                                                   config.inline_size.bytes, RequestList::kInlined))};
   settings.retry_count = kRetryCount;
   settings.ack_timeout = static_cast<std::uint8_t>(config.ack_timeout);
   settings.timeout_ms = static_cast<int>(std::min(kAddressTimeout, config.connect_timeout).count());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the verbs transport asks of its device, counted over the double (device_double.hpp): doorbells, completions and
 // memory per message and per peer.  Counts, not times: a real device charges for each of them.
+#include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -140,6 +142,114 @@ TEST_F(VerbsDeviceUse, AnOpenBatchOnAQueuePairThatFailsEndsThePeerOnceWithAnErro
   for (int i = 0; i < 100; ++i) a_.module().progress(64);
   EXPECT_EQ(a_.failures.size(), 1U);
   EXPECT_EQ(a_.module().send_inline(*to_b_, test::kTag, {}, bytes), Post::failed);
+}
+
+/// Puts and gets of a to one region of b.
+class VerbsOneSidedUse : public VerbsDeviceUse {
+ protected:
+  static constexpr std::size_t kEach = 8;
+
+  void SetUp() override {
+    VerbsDeviceUse::SetUp();
+    handle_ = expose(region_);
+    move(OperationKind::put, 1);  // the connection of the one-sided queue is made
+  }
+  MemoryHandle expose(std::vector<std::byte>& region) {
+    const auto handle = b_.module().register_memory(region.data(), region.size(), Rights::all);
+    EXPECT_TRUE(handle);
+    return *handle;
+  }
+  Post post(OperationKind kind, std::size_t i, const MemoryHandle& handle, Completion& completion) {
+    const auto remote = reinterpret_cast<std::uint64_t>(region_.data() + i * kEach);
+    return a_.module().transfer(kind, *to_b_, local_.data() + i * kEach, nullptr, remote, handle, kEach, completion);
+  }
+  /// Posts the first `count` operations, as many between two calls of progress() as are taken, and waits for all.
+  void move(OperationKind kind, std::size_t count) {
+    std::vector<test::CountedCompletion> completions(count);
+    std::size_t posted = 0;
+    std::size_t ended = 0;
+    const auto post_some = [&] {
+      while (posted < count && post(kind, posted, handle_, completions[posted]) == Post::queued) ++posted;
+      while (ended < posted && completions[ended].calls != 0) ++ended;
+      return ended == count;
+    };
+    ASSERT_TRUE(test::pump(post_some, a_, b_));
+    for (const auto& completion : completions) {
+      ASSERT_EQ(completion.calls, 1);
+      ASSERT_TRUE(completion.ok());
+    }
+  }
+
+  std::vector<std::byte> region_ = std::vector<std::byte>(kMessages * kEach);
+  std::vector<std::byte> local_ = test::pattern(kMessages * kEach, 3);
+  MemoryHandle handle_{};
+};
+
+TEST_F(VerbsOneSidedUse, AStreamOfPutsOrGetsHasAtMostOneDoorbellAndOneCompletionForEightOfThem) {
+  const std::vector<std::byte> bytes = local_;
+  for (const OperationKind kind : {OperationKind::put, OperationKind::get}) {
+    const Counts before = counts();
+    move(kind, kMessages);
+    const Counts after = counts();
+    EXPECT_LE(after.doorbells - before.doorbells, kMessages / 8);
+    EXPECT_LE(after.send_completions - before.send_completions, kMessages / 8);
+    EXPECT_EQ(after.work_requests - before.work_requests, kMessages);
+    EXPECT_EQ(region_, bytes);
+    EXPECT_EQ(local_, bytes);
+    std::fill(local_.begin(), local_.end(), std::byte{});
+  }
+}
+
+TEST_F(VerbsOneSidedUse, ALoneOneIsPostedAtOnceAndThoseBehindItByAFlush) {
+  std::array<test::CountedCompletion, 3> completions;
+  const Counts before = counts();
+  ASSERT_EQ(post(OperationKind::put, 0, handle_, completions[0]), Post::queued);
+  EXPECT_EQ(counts().work_requests, before.work_requests + 1);
+  ASSERT_EQ(post(OperationKind::put, 1, handle_, completions[1]), Post::queued);
+  ASSERT_EQ(post(OperationKind::put, 2, handle_, completions[2]), Post::queued);
+  EXPECT_EQ(counts().work_requests, before.work_requests + 1);
+  test::CountedCompletion flushed;
+  ASSERT_EQ(a_.module().flush(to_b_, flushed), Post::queued);
+  EXPECT_EQ(counts().work_requests, before.work_requests + 3);
+  EXPECT_EQ(counts().doorbells, before.doorbells + 2);
+  ASSERT_TRUE(test::pump([&] { return flushed.calls != 0; }, a_, b_));
+  for (const auto& completion : completions) EXPECT_EQ(completion.calls, 1);
+}
+
+TEST_F(VerbsOneSidedUse, APutThatTheDeviceRefusesFailsAloneAmongCollectedOnes) {
+  for (const std::size_t refused : {0U, 1U, 17U, 39U}) {
+    constexpr std::size_t kCount = 40;
+    const MemoryHandle stale = expose(region_);
+    ASSERT_TRUE(b_.module().deregister_memory(stale));
+    std::fill(region_.begin(), region_.end(), std::byte{});
+    std::array<test::CountedCompletion, kCount> completions;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(post(OperationKind::put, i, i == refused ? stale : handle_, completions[i]), Post::queued);
+    }
+    test::CountedCompletion flushed;
+    ASSERT_EQ(a_.module().flush(to_b_, flushed), Post::queued);
+    ASSERT_TRUE(test::pump([&] { return flushed.calls != 0; }, a_, b_));
+    for (std::size_t i = 0; i < kCount; ++i) {
+      EXPECT_EQ(completions[i].calls, 1) << i;
+      EXPECT_EQ(completions[i].error.code, i == refused ? Errc::invalid_argument : Errc{}) << i;
+      const auto at = static_cast<std::ptrdiff_t>(i * kEach);
+      EXPECT_EQ(std::equal(region_.begin() + at, region_.begin() + at + kEach, local_.begin() + at), i != refused) << i;
+    }
+  }
+  EXPECT_FALSE(to_b_->dead());
+}
+
+TEST_F(VerbsOneSidedUse, CollectedPutsOnAQueuePairThatFailsEndOnceWithAnError) {
+  std::array<test::CountedCompletion, 10> completions;
+  for (std::size_t i = 0; i < completions.size(); ++i) {
+    ASSERT_EQ(post(OperationKind::put, i, handle_, completions[i]), Post::queued);
+  }
+  test::verbs_double::fail_queue_pairs();
+  ASSERT_TRUE(test::pump([&] { return !a_.failures.empty(); }, a_));
+  for (std::size_t i = 1; i < completions.size(); ++i) {  // the first one was executed
+    EXPECT_EQ(completions[i].calls, 1);
+    EXPECT_EQ(completions[i].error.code, Errc::peer_gone);
+  }
 }
 
 TEST_F(VerbsDeviceUse, WaitingForAMessageSeldomAsksTheConnectionManager) {
