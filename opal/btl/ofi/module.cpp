@@ -29,7 +29,13 @@ Attributes attributes_of(const Device& device, const Config& config, bool native
 
 bool wants_native(const Device& device, const Config& config) {
   if (!device.has(FI_RMA) || config.rma == "messages") return false;
-  return config.rma == "native" || !is_software(device.provider());
+  if (config.rma == "native") return true;
+  if (is_software(device.provider())) return false;
+  if (!device.keeps_registrations()) return true;
+  log::once(log::Level::info, "btl.ofi keeps", "btl.ofi",
+            "put and get go as messages: libfabric keeps registrations after their end, so that peers would access "
+            "memory that is no longer exposed; FI_MR_CACHE_MAX_COUNT=0 turns that off");
+  return false;
 }
 
 }  // namespace
@@ -94,6 +100,10 @@ Module::~Module() {
     return;
   }
   wait_for_leaving(rdm::kCloseTimeout);
+  // ofi_rxm 1.17 over verbs crashes if messages that it has received are unread when its endpoint closes.
+  constexpr int kMostRounds = 1000;
+  for (int i = 0; i < kMostRounds && progress(64) != 0; ++i) {
+  }
 }
 
 std::string Module::describe_network() const {

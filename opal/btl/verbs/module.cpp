@@ -2,7 +2,7 @@
 #include "opal/btl/verbs/module.hpp"
 
 #include "opal/btl/shared/rdma_emulation.hpp"
-#include "opal/btl/verbs/device/host_memory.hpp"
+#include "opal/btl/shared/registrations/memory_limits.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 

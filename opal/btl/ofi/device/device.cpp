@@ -5,6 +5,8 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "opal/btl/ofi/device/offers.hpp"
@@ -139,8 +141,25 @@ Result<FabricEndpoint> Device::open_endpoint() const noexcept {
   return fabric;
 }
 
+bool Device::keeps_registrations() const noexcept {
+  if (!needs(FI_MR_PROV_KEY) || needs(FI_MR_ENDPOINT)) return false;
+  alignas(4096) static std::byte page[4096];
+  std::array<std::uint64_t, 2> keys{};
+  for (std::uint64_t& key : keys) {
+    fid_mr* made = nullptr;
+    if (fi_mr_reg(domain(), page, sizeof page, FI_REMOTE_READ, 0, 0, 0, &made, nullptr) != 0) return false;
+    const MemoryRegion region{made};
+    key = fi_mr_key(made);
+  }
+  return keys[0] == keys[1];
+}
+
 Result<void> Device::enable(const FabricEndpoint& fabric) noexcept {
-  if (const int result = fi_enable(fabric.endpoint.get()); result != 0) return error_of(result, "fi_enable");
+  // ofi_rxm makes its completion queue for as many peers as FI_UNIVERSE_SIZE says; rxe refuses that size.
+  constexpr const char* kWhat =
+      "fi_enable (if the device has small completion queues, set FI_UNIVERSE_SIZE to the number of peers, libfabric "
+      "takes 256; FI_LOG_LEVEL=warn shows the reason)";
+  if (const int result = fi_enable(fabric.endpoint.get()); result != 0) return error_of(result, kWhat);
   return {};
 }
 

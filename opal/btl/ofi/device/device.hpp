@@ -52,6 +52,10 @@ class OPAL_EXPORT Device {
   [[nodiscard]] bool needs(int memory_mode) const noexcept {
     return (info_->domain_attr->mr_mode & memory_mode) == memory_mode;
   }
+  /// Whether the provider keeps a registration after its end, for a later one of the same memory
+  /// (FI_MR_CACHE_MAX_COUNT): peers with the old key access the memory meanwhile.  Registers and deregisters a page to
+  /// find out.
+  [[nodiscard]] bool keeps_registrations() const noexcept;
 
   /// Forgets the objects without closing them; in a forked child.
   void abandon() noexcept {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "opal/btl/shared/registrations/memory_limits.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/system/random.hpp"
 
@@ -20,6 +21,12 @@ std::uint64_t random_key(std::size_t bytes) noexcept {
 }
 
 }  // namespace
+
+Memory::Memory(const Device& device, const FabricEndpoint& target, RegistrationTable& table)
+    : device_(device),
+      target_(target),
+      table_(table),
+      pin_limit_(device.needs(FI_MR_ALLOCATED) ? usable_memory() / 2 : UINT64_MAX) {}
 
 Result<MemoryRegion> Memory::pin_as(void* base, std::uint64_t size, std::uint64_t access) const noexcept {
   long result = 0;
@@ -58,7 +65,8 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   if (includes(rights, Rights::remote_read)) access |= FI_REMOTE_READ;
   if (includes(rights, Rights::remote_write)) access |= FI_REMOTE_WRITE;
   bool writable = false;
-  auto region = pin(base, size, access, writable);
+  auto region = size <= pin_limit_ - pinned_ ? pin(base, size, access, writable)
+                                             : Error{Errc::limit_reached, 0, "ofi: half of the memory is pinned", size};
   if (!region) {
     log::once(log::Level::info, "btl.ofi register", "btl.ofi", "memory is reached by messages: {}",
               to_string(region.error()));
@@ -70,14 +78,24 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   if (entries_.size() <= handle.software.slot) entries_.resize(handle.software.slot + std::size_t{1});
   entries_[handle.software.slot] = {
       handle.software.generation, handle.software.base, size, std::move(*region), 0, writable, false};
+  pinned_ += size;
   return rdm::encode_handle(handle);
 }
 
 Result<void> Memory::remove(const MemoryHandle& handle) {
   OPAL_TRY_ASSIGN(const rdm::wire::Handle decoded, rdm::decode_handle(handle));
   OPAL_TRY(table_.remove(rdm::software_part(decoded)));
-  if (decoded.software.slot < entries_.size()) entries_[decoded.software.slot] = {};
+  if (decoded.software.slot < entries_.size()) {
+    unpin(entries_[decoded.software.slot]);
+    entries_[decoded.software.slot] = {};
+  }
   return {};
+}
+
+void Memory::unpin(Entry& entry) noexcept {
+  if (entry.region == nullptr) return;
+  entry.region.reset();
+  pinned_ -= entry.size;
 }
 
 void Memory::invalidate(const MemoryHandle& handle) noexcept {
@@ -97,7 +115,7 @@ void Memory::revoke(std::uint32_t slot) noexcept {
   // The slot may hold a new registration already.
   if (entry.region == nullptr || table_.view().find(slot, entry.generation)) return;
   entry.stale = true;
-  if (entry.users == 0) entry.region.reset();
+  if (entry.users == 0) unpin(entry);
 }
 
 void Memory::revoke_stale() noexcept {
@@ -108,7 +126,7 @@ void Memory::revoke_stale() noexcept {
 void Memory::give_back(const Local& local) noexcept {
   Entry& entry = entries_[local.slot_];
   if (entry.generation != local.generation_) return;  // deregistered meanwhile
-  if (--entry.users == 0 && entry.stale) entry.region.reset();
+  if (--entry.users == 0 && entry.stale) unpin(entry);
 }
 
 Memory::Local Memory::find(const MemoryHandle& handle, const void* address, std::uint64_t size, bool writing) noexcept {

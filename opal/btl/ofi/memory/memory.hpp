@@ -4,7 +4,9 @@
 // Keys are random numbers of as many bits as the provider allows, unless the provider makes them (FI_MR_PROV_KEY).
 // Unmapped memory is deregistered in the module's next progress(), or when the last local operation on it ends; until
 // then a peer with the old handle accesses the old pages.
-// Owned by its module.  Threads: as the module; invalidate() and invalidate_part() from any.
+// A provider that needs allocated memory (FI_MR_ALLOCATED) pins it.  It gets at most half of the memory that this
+// process may use; registrations beyond that have no key. Owned by its module.  Threads: as the module; invalidate()
+// and invalidate_part() from any.
 #pragma once
 #include <utility>
 #include <vector>
@@ -53,10 +55,10 @@ class Memory {
   };
 
   /// `target`: the endpoint that peers access, for providers with FI_MR_ENDPOINT.
-  Memory(const Device& device, const FabricEndpoint& target, RegistrationTable& table) noexcept
-      : device_(device), target_(target), table_(table) {}
+  Memory(const Device& device, const FabricEndpoint& target, RegistrationTable& table);
 
-  /// Registers memory.  Memory that the provider does not register gets no key: peers access it by messages.
+  /// Registers memory.  Memory that the provider does not register, or that is too large to be pinned, gets no key:
+  /// peers access it by messages.
   /// Errors: invalid_argument (the range wraps), limit_reached (the table is full).
   Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights);
   Result<void> remove(const MemoryHandle& handle);
@@ -93,12 +95,15 @@ class Memory {
     bool stale = false;       // revoked when users becomes 0
   };
   [[nodiscard]] Result<MemoryRegion> pin_as(void* base, std::uint64_t size, std::uint64_t access) const noexcept;
+  void unpin(Entry& entry) noexcept;
   void revoke(std::uint32_t slot) noexcept;
   void give_back(const Local& local) noexcept;
 
   const Device& device_;
   const FabricEndpoint& target_;
   RegistrationTable& table_;
+  const std::uint64_t pin_limit_;     // bytes
+  std::uint64_t pinned_ = 0;          // bytes, of all entries
   std::vector<Entry> entries_;        // by slot of table_
   Backlog<std::uint32_t, 64> stale_;  // slots of invalidate()
 };

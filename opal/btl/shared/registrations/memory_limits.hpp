@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/host_memory.hpp — the memory limits of this process, which bound what it pins: the kernel does
-// not reclaim pinned pages, and a control group at its limit kills processes instead of refusing a registration.
-// Threads: any.
+// opal/btl/shared/registrations/memory_limits.hpp — the memory limits of this process, which bound what it pins: the
+// kernel does not reclaim pinned pages, and a control group at its limit kills processes instead of refusing a
+// registration. Threads: any.
 #pragma once
 #include <cstdint>
 #include <string>
 
 #include "opal/core/export.hpp"
 
-namespace opal::btl::verbs {
+namespace opal::btl {
 
 /// Bytes: the smaller of the host's memory and the memory.max limits of this process's control group (version 2) and
 /// its ancestors.  `membership`, `mount`: the files of the kernel; tests pass others.
@@ -19,4 +19,4 @@ OPAL_EXPORT std::uint64_t usable_memory(const std::string& membership = "/proc/s
 /// with CAP_IPC_LOCK any amount; not all drivers do.
 OPAL_EXPORT std::uint64_t lockable_memory(bool heeds_right) noexcept;
 
-}  // namespace opal::btl::verbs
+}  // namespace opal::btl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/device/host_memory.hpp"
+#include "opal/btl/shared/registrations/memory_limits.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-namespace opal::btl::verbs {
+namespace opal::btl {
 namespace {
 
-class HostMemory : public ::testing::Test {
+class MemoryLimits : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = ::testing::TempDir() + "opal-groups.XXXXXX";
@@ -26,7 +26,7 @@ class HostMemory : public ::testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(HostMemory, TheLeastLimitOfTheGroupAndThoseAboveItCounts) {
+TEST_F(MemoryLimits, TheLeastLimitOfTheGroupAndThoseAboveItCounts) {
   write("membership", "0::/job/step");
   write("job/step/memory.max", "max");
   write("job/memory.max", "1048576");
@@ -38,13 +38,13 @@ TEST_F(HostMemory, TheLeastLimitOfTheGroupAndThoseAboveItCounts) {
   EXPECT_EQ(usable(), 1048576U);
 }
 
-TEST_F(HostMemory, AContainersOwnRootHasALimitToo) {
+TEST_F(MemoryLimits, AContainersOwnRootHasALimitToo) {
   write("membership", "0::/");
   write("memory.max", "4194304");
   EXPECT_EQ(usable(), 4194304U);
 }
 
-TEST_F(HostMemory, WithoutLimitsItIsTheHosts) {
+TEST_F(MemoryLimits, WithoutLimitsItIsTheHosts) {
   const std::uint64_t all = usable();
   EXPECT_GT(all, std::uint64_t{1} << 26);
   write("membership", "4:memory:/old\n0::/job");
@@ -53,4 +53,4 @@ TEST_F(HostMemory, WithoutLimitsItIsTheHosts) {
 }
 
 }  // namespace
-}  // namespace opal::btl::verbs
+}  // namespace opal::btl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/device/host_memory.hpp"
+#include "opal/btl/shared/registrations/memory_limits.hpp"
 
 #include <linux/capability.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <fstream>
 
-namespace opal::btl::verbs {
+namespace opal::btl {
 namespace {
 
 bool may_lock_anything() noexcept {
@@ -43,4 +43,4 @@ std::uint64_t usable_memory(const std::string& membership, const std::string& mo
   return least;
 }
 
-}  // namespace opal::btl::verbs
+}  // namespace opal::btl
