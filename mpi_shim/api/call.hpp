@@ -4,7 +4,8 @@
 // error handler of the last communicator or window that comm() or window() has found is called.
 // A failed check leaves the MPI function by an exception that does not pass run(), so every result of a check is valid.
 // Owned by the stack frame of the MPI function; returned objects are borrowed.  Threads: one.
-// A Call with When::running ends the process if MPI is not initialised or is finalised.
+// A Call ends the burst of the process (p2p/burst.hpp).  A Call with When::running ends the process if MPI is not
+// initialised or is finalised.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -33,6 +34,7 @@ class Call {
       : function_(function), process_(Process::current()) {
     if (process_ == nullptr && when == When::running) [[unlikely]]
       end_process();
+    p2p::Burst::end_any();
   }
 
   /// Runs `body(Call&)`, the MPI function `function`.  Returns its result, or the error with which it was left: the

@@ -7,6 +7,12 @@
 #include "opal/core/log.hpp"
 
 namespace mpi_shim::p2p {
+namespace {
+
+// A transport with this latency or more pays for each call of the network.  Shared memory has 100 ns.
+constexpr std::uint64_t kLatencyOfNetworks = 1000;
+
+}  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(am::Context& context, Connector& connector, const Config& config,
                                              bool core_is_shared) {
@@ -21,6 +27,7 @@ Engine::Engine(am::Context& context, Connector& connector, const Config& config,
       lock_(context.lock()),
       config_(config),
       core_is_shared_(core_is_shared),
+      burst_(context),
       announce_after_(config.unexpected_limit.bytes / 4) {
   spare_.reserve(kMostSpare);
 }
@@ -96,6 +103,7 @@ void Engine::set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept {
   peer.eager_below_in_stream = std::min(in_stream, carried) + 1;
   peer.eager_below = peer.waiting == 0 ? peer.eager_below_when_free : 0;
   peer.may_send = config_.unexpected_limit.bytes;
+  peer.pays_per_call = limits.latency_ns >= kLatencyOfNetworks;
 }
 
 int Engine::send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode) {

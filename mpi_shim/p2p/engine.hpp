@@ -17,6 +17,7 @@
 
 #include "mpi_shim/base/names.hpp"
 #include "mpi_shim/base/object_pool.hpp"
+#include "mpi_shim/p2p/burst.hpp"
 #include "mpi_shim/p2p/channel.hpp"
 #include "mpi_shim/p2p/config.hpp"
 #include "mpi_shim/p2p/data/buffer.hpp"
@@ -115,12 +116,14 @@ class Engine {
 
   /// Sends a small contiguous message within the call, without a request.
   /// False: nothing was sent, and the caller uses a Send.  It is too large, earlier messages or the transport hold it
-  /// back, or credit is missing.
-  bool send_at_once(Channel& channel, const Buffer& buffer, int destination, int tag) noexcept {
+  /// back, or credit is missing.  `may_wait`: the message may be part of a Burst.
+  bool send_at_once(Channel& channel, const Buffer& buffer, int destination, int tag, bool may_wait = false) noexcept {
     const am::Lock::Guard guard{lock_};
     Peer& peer = *channel.peers[static_cast<std::size_t>(destination)];
     const std::uint64_t sent = peer.sent + Peer::cost(buffer.bytes());
     if (buffer.bytes() >= peer.eager_below || buffer.contiguous() == nullptr || sent > peer.may_send) return false;
+    if (peer.pays_per_call) [[unlikely]]
+      burst_.before_send(*peer.endpoint, may_wait && !is_halted());
     const wire::MatchHeader header = wire::match_header(channel.context, channel.rank, tag);
     const std::uint64_t before = std::exchange(peer.sent, sent);  // first: this process may receive it at once
     if (peer.endpoint->send_inline(wire::kEager, bytes_of(header), {buffer.contiguous(), buffer.bytes()}) == Post::done)
@@ -378,6 +381,7 @@ class Engine {
   const Config config_;
   const bool core_is_shared_;
   opal::YieldPolicy yield_policy_;
+  Burst burst_;
   const std::uint64_t announce_after_;  // bytes of credit after which the sender is informed: a quarter of its credit
   ObjectPool<Send, Engine> sends_;
   ObjectPool<Receive, Engine> receives_;

@@ -23,6 +23,7 @@ struct Peer {
   std::uint32_t waiting = 0;       ///< first messages to the peer that wait for the transport
   std::uint64_t full_in_pass = 0;  ///< the last Engine::pass_ in which the transport to the peer was full
   bool failed = false;
+  bool pays_per_call = false;  ///< its transport makes a system call, or rings a doorbell, for each message: see Burst
 
   // Unexpected-message credit (credit.cpp), as sums of cost() since the connection.  An eager message consumes credit
   // until the target has received it; without credit the sender uses a rendezvous.

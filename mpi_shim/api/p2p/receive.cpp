@@ -13,6 +13,7 @@ namespace {
 
 int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
             MPI_Comm handle, MPI_Status* status) {
+  p2p::Burst::end_any();
   if (const PlainMessage plain{buf, count, datatype, source, tag, handle}) {
     const Outcome outcome = plain.engine().receive(plain.channel(), plain.buffer(), source, tag);
     store(outcome, status);

@@ -9,11 +9,12 @@ namespace mpi_shim::api {
 namespace {
 
 /// Sends a short plain message within the call.  False: it has sent nothing, the caller uses the general path.
+/// `may_wait`: the program calls another MPI function for the end of this send.
 [[gnu::always_inline]] inline bool send_short(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
-                                              int tag, MPI_Comm handle, p2p::Mode mode) {
+                                              int tag, MPI_Comm handle, p2p::Mode mode, bool may_wait) {
   if (mode != p2p::Mode::standard) return false;
   const PlainMessage plain{buf, count, datatype, dest, tag, handle};
-  return plain && plain.engine().send_at_once(plain.channel(), plain.buffer(), dest, tag);
+  return plain && plain.engine().send_at_once(plain.channel(), plain.buffer(), dest, tag, may_wait);
 }
 
 int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
@@ -28,7 +29,7 @@ int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
 /// MPI_Send, MPI_Ssend and MPI_Rsend.
 [[gnu::always_inline]] inline int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype,
                                        int dest, int tag, MPI_Comm handle, p2p::Mode mode) {
-  if (send_short(buf, count, datatype, dest, tag, handle, mode)) return MPI_SUCCESS;
+  if (send_short(buf, count, datatype, dest, tag, handle, mode, false)) return MPI_SUCCESS;
   return send_any(function, buf, count, datatype, dest, tag, handle, mode);
 }
 
@@ -53,7 +54,7 @@ int start_any(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatyp
 [[gnu::always_inline]] inline int new_send(const char* function, const void* buf, MPI_Count count,
                                            MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
                                            MPI_Request* request, p2p::Mode mode, Start start) {
-  if (start == Start::now && request != nullptr && send_short(buf, count, datatype, dest, tag, handle, mode)) {
+  if (start == Start::now && request != nullptr && send_short(buf, count, datatype, dest, tag, handle, mode, true)) {
     *request = done_send_request().mpi_handle();
     return MPI_SUCCESS;
   }
