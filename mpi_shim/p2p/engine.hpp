@@ -123,7 +123,7 @@ class Engine {
     const std::uint64_t sent = peer.sent + Peer::cost(buffer.bytes());
     if (buffer.bytes() >= peer.eager_below || buffer.contiguous() == nullptr || sent > peer.may_send) return false;
     if (peer.pays_per_call) [[unlikely]]
-      burst_.before_send(*peer.endpoint, may_wait && !is_halted());
+      burst_.before_send(*peer.endpoint, may_wait);
     const wire::MatchHeader header = wire::match_header(channel.context, channel.rank, tag);
     const std::uint64_t before = std::exchange(peer.sent, sent);  // first: this process may receive it at once
     if (peer.endpoint->send_inline(wire::kEager, bytes_of(header), {buffer.contiguous(), buffer.bytes()}) == Post::done)

@@ -89,6 +89,7 @@ Result<void> Context::State::open_transports(const config::Store& store) {
     auto& cache = registration_caches.emplace_back(
         std::make_unique<RegistrationCache>(*module, RegistrationCache::monitored(cache_config)));
     module->use_registrations(&cache->cache());
+    for (std::size_t i = 0; i < batches; ++i) module->begin_batch();
   }
   address = encode_address();
   return {};

@@ -171,12 +171,15 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
 
 void Context::begin_batch() noexcept {
   const Lock::Guard guard{state_->lock};
+  ++state_->batches;
   if (state_->inherited) return;
   for (const auto& module : state_->transports.modules) module->begin_batch();
 }
 
 void Context::end_batch() noexcept {
   const Lock::Guard guard{state_->lock};
+  if (state_->batches == 0) return;
+  --state_->batches;
   if (state_->inherited) return;
   for (const auto& module : state_->transports.modules) module->end_batch();
 }

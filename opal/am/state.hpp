@@ -173,7 +173,8 @@ struct Context::State final : btl::Observer, ForkListener {
   std::unique_ptr<NoTransport> parents_transport;
   const Config config;
   const Options options;
-  btl::Registry registry;  // the transports of open_transports()
+  btl::Registry registry;   // the transports of open_transports()
+  std::size_t batches = 0;  // open ones; modules that restart() makes are in as many
   Lock lock;
   std::atomic<bool> progressing{false};  // at level `multiple`: a thread is in progress()
   PeerId id = PeerId::random();

@@ -155,6 +155,26 @@ class RestartOfTwo : public Restart {
 INSTANTIATE_TEST_SUITE_P(Over, RestartOfTwo, ::testing::ValuesIn(joining_transports()),
                          [](const auto& info) { return info.param; });
 
+/// A transport that holds back messages of a batch.
+class RestartInABatch : public RestartOfTwo {};
+INSTANTIATE_TEST_SUITE_P(Over, RestartInABatch, ::testing::Values("tcp"), [](const auto& info) { return info.param; });
+
+TEST_P(RestartInABatch, ABatchStaysOpenOverTheNewTransportsAndEnds) {
+  a.context->begin_batch();
+  ASSERT_TRUE(checkpoint_both(1));
+  ASSERT_TRUE(restart_both());
+  resume_both();
+  ASSERT_TRUE(messages_go_both_ways());
+  const std::size_t before = other.messages;
+  ASSERT_EQ(to_b->send_inline(kTag, {}, {}), Post::done);
+  for (int i = 0; i < 100; ++i) other.context->progress();
+  EXPECT_EQ(other.messages, before) << "held back";
+  a.context->end_batch();
+  ASSERT_TRUE(pump([&] { return other.messages == before + 1; }, *other.context));
+  ASSERT_EQ(to_b->send_inline(kTag, {}, {}), Post::done);
+  ASSERT_TRUE(pump([&] { return other.messages == before + 2; }, *other.context));
+}
+
 TEST_P(RestartOfTwo, WhoeverWasConnectedToMayConnectBack) {
   for (std::uint64_t round = 1; round <= 3; ++round) {
     ASSERT_TRUE(checkpoint_both(round));

@@ -113,7 +113,6 @@ void Engine::lost_elsewhere(Peer& peer) noexcept {
     lost_.push_back(&peer);
     stalling_.store(true, std::memory_order_relaxed);
   }
-  burst_.end();
   context_.wake_sleepers();
 }
 
@@ -124,7 +123,6 @@ void Engine::halt(Halt* by) noexcept {
     halt_.store(by, std::memory_order_release);
     stalling_.store(true, std::memory_order_relaxed);
   }
-  burst_.end();
   context_.wake_sleepers();
 }
 
