@@ -27,9 +27,12 @@ constexpr std::size_t kSmallPiece = 4 << 10;
 constexpr std::size_t kVectors = 16;
 /// Frames up to this size are copied into one buffer before the system call.
 constexpr std::size_t kGather = 512;
-/// In a batch a message of at most kHeldBack bytes is held back, until kBatchBytes are together.
-constexpr std::size_t kHeldBack = 4 << 10;
-constexpr std::size_t kBatchBytes = 32 << 10;
+/// In a batch a message of at most kHeldBack bytes is held back, until kBatchBytes are together.  The first one of a
+/// batch leaves at once if it has more than kHeldBackFirst bytes: the peer may wait for it, and the copy takes a
+/// microsecond.
+constexpr std::size_t kHeldBack = 20 << 10;
+constexpr std::size_t kHeldBackFirst = 4 << 10;
+constexpr std::size_t kBatchBytes = 64 << 10;
 constexpr unsigned kSilentPeriods = 4;  // in Config::peer_timeout
 
 constexpr std::array<std::byte, 8> kPadding{};
@@ -216,7 +219,9 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   const Parts parts{filler, bytes_of(frame), header, payload, ByteSpan{kPadding}.first(wire::padding(size))};
   const std::size_t whole = filler.size() + wire::frame_size(size);
   std::size_t taken = 0;
-  if (tcp_.holds_back() && whole <= kHeldBack && connected() && (queue_.empty() || holding_)) {
+  const std::uint64_t former = std::exchange(batch_, tcp_.batch());
+  const std::size_t most = former == batch_ ? kHeldBack : kHeldBackFirst;
+  if (tcp_.holds_back() && whole <= most && connected() && (queue_.empty() || holding_)) {
     if (!std::exchange(holding_, true)) tcp_.hold(*this);
     enqueue(parts, 0);
     if (queue_.backlog() >= kBatchBytes) release();

@@ -100,8 +100,9 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   OutputQueue queue_;
   Mapping input_;  // memory of reader_; empty until connected
   FrameReader reader_;
-  Mapping detached_;      // leaving: copies of fragments and of the user's data
-  bool holding_ = false;  // the module will call release(); the queue has only messages of the batch
+  Mapping detached_;         // leaving: copies of fragments and of the user's data
+  std::uint64_t batch_ = 0;  // the last one with a message to the peer, see Module::batch()
+  bool holding_ = false;     // the module will call release(); the queue has only messages of the batch
   bool leaving_ = false;
   bool ended_ = false;           // end() was called
   unsigned silent_periods_ = 0;  // periods in a row in which is_silent() was true

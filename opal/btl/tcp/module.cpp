@@ -250,7 +250,7 @@ bool Module::worth_polling() noexcept {
 std::size_t Module::receive(std::size_t budget) noexcept {
   turns_ = budget;
   events_ = 0;
-  ++batches_;  // the answers of handlers leave together
+  begin_batch();  // the answers of handlers leave together
   if (worth_polling() && !poll_hot()) reactor_.collect();
   if (events_ != 0 || reactor_.has_work()) empty_polls_ = 0;
   if (reactor_.has_work()) reactor_.run();

@@ -36,7 +36,9 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
   Post send(Fragment& fragment, Tag tag) noexcept override;
 
-  void begin_batch() noexcept override { ++batches_; }
+  void begin_batch() noexcept override {
+    if (batches_++ == 0) ++batch_;
+  }
   void end_batch() noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return reactor_.wait_fd(); }
 
@@ -61,6 +63,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   /// True when short messages may be held back: in a batch, and while progress() receives.
   [[nodiscard]] bool holds_back() const noexcept { return batches_ != 0; }
+  /// The number of the last batch.
+  [[nodiscard]] std::uint64_t batch() const noexcept { return batch_; }
   /// Makes the end of the batch call release() of `endpoint`.  drop_held() undoes it.
   void hold(Endpoint& endpoint) { held_.push_back(&endpoint); }
   void drop_held(Endpoint& endpoint) noexcept { std::erase(held_, &endpoint); }
@@ -84,6 +88,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   std::size_t turns_ = 0;          // handlers that the current progress() may still run
   std::size_t events_ = 0;         // events of the current progress()
   std::size_t batches_ = 0;        // open batches; a receive() counts as one
+  std::uint64_t batch_ = 0;        // number of times that batches_ has become 1
   std::vector<Endpoint*> held_;    // endpoints that hold back messages
   Endpoint* hot_ = nullptr;        // endpoint of the latest message; null: none
   unsigned polls_ = 0;             // of hot_
