@@ -104,6 +104,8 @@ Module::~Module() {
   constexpr int kMostRounds = 1000;
   for (int i = 0; i < kMostRounds && progress(64) != 0; ++i) {
   }
+  end_all();  // peers that have connected meanwhile
+  stop_leaving();
 }
 
 std::string Module::describe_network() const {
