@@ -3,8 +3,9 @@
 // pays for each call of the network (tcp: a system call, verbs: a doorbell) the first three leave at once.  Later ones
 // are held back (Context::begin_batch) and leave together:
 // * when the transport has enough of them for one call,
-// * with a blocking send, or a message to another peer,
-// * in any other MPI function except MPI_Irecv, and in progress of the Context.
+// * with a blocking send, or an MPI_Isend to another peer over such a transport,
+// * in any other MPI function that communicates or takes a handle, except an MPI_Irecv that answers nothing,
+// * in progress of the Context.
 // So a program that computes after a long burst delays the end of the burst until its next MPI function.
 // A process has one burst at a time, over all VCIs.  Owned by an Engine.  Threads: any, see each function.
 #pragma once

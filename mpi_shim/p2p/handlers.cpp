@@ -129,6 +129,7 @@ void Engine::refuse(const btl::Delivery& delivery, const char* why) noexcept {
 }
 
 void Engine::post_control(am::Endpoint& to, Tag tag, ByteSpan message) noexcept {
+  burst_.end();  // MPI_Irecv may answer a message that waits here
   if (to.send_or_queue(tag, message, {}) != Post::failed || to.dead()) return;
   log::error("mpi", "a control message to peer {} is lost: {}", to_string(to.peer()), to_string(to.error()));
 }

@@ -29,6 +29,7 @@ int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
 /// MPI_Send, MPI_Ssend and MPI_Rsend.
 [[gnu::always_inline]] inline int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype,
                                        int dest, int tag, MPI_Comm handle, p2p::Mode mode) {
+  p2p::Burst::end_any();
   if (send_short(buf, count, datatype, dest, tag, handle, mode, false)) return MPI_SUCCESS;
   return send_any(function, buf, count, datatype, dest, tag, handle, mode);
 }

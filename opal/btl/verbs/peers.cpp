@@ -180,6 +180,7 @@ Endpoint::Endpoint(Module& module, const PeerId& peer, std::uint32_t window)
     : btl::Endpoint(module, peer), verbs_(module), window_(window) {}
 
 Endpoint::~Endpoint() {
+  queue_.reset();  // with what it has collected
   drop_connection();
   verbs_.release_window(window_);
 }
