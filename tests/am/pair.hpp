@@ -17,17 +17,7 @@ inline constexpr Tag kTag = kUserTags.first;
 
 /// Transports of this machine that reach at least so far; the default: those that join two Contexts of this process.
 inline std::vector<std::string> joining_transports(btl::Reach reach = btl::Reach::process) {
-  static const auto usable = [] {  // asked once in a process: for the answer some open a device
-    const auto all = all_transports().components();
-    std::vector<const btl::Component*> components(all.begin(), all.end());
-    std::erase_if(components, [](const btl::Component* each) { return !each->usable(config::Store{}); });
-    return components;
-  }();
-  std::vector<std::string> names;
-  for (const btl::Component* component : usable) {
-    if (component->reach >= reach) names.emplace_back(component->name);
-  }
-  return names;
+  return transports_reaching(reach);
 }
 
 /// A Context that counts the messages of kTag and remembers its peers.

@@ -7,7 +7,6 @@
 
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
-#include "tests/harness/transports.hpp"
 
 namespace opal::test {
 namespace {

@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tests/harness/transports.hpp"
-
 namespace opal::test {
 namespace {
 
@@ -76,35 +74,6 @@ std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
     byte = static_cast<std::byte>(state >> 24);
   }
   return bytes;
-}
-
-namespace {
-
-/// Asked once in a process: for the answer some transports open a device.
-const std::vector<const btl::Component*>& usable_components() {
-  static const auto components = [] {
-    std::vector<const btl::Component*> found;
-    for (const btl::Component* component : all_transports().components()) {
-      if (const auto usable = component->usable(config::Store{}); usable) {
-        found.push_back(component);
-      } else {
-        std::printf("conformance: %.*s is left out: %s\n", static_cast<int>(component->name.size()),
-                    component->name.data(), to_string(usable.error()).c_str());
-      }
-    }
-    return found;
-  }();
-  return components;
-}
-
-}  // namespace
-
-std::vector<std::string> transports_reaching(btl::Reach reach) {
-  std::vector<std::string> names;
-  for (const btl::Component* component : usable_components()) {
-    if (component->reach >= reach) names.emplace_back(component->name);
-  }
-  return names;
 }
 
 void Conformance::SetUp() {

@@ -14,6 +14,7 @@
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/clock.hpp"
+#include "tests/harness/transports.hpp"
 
 namespace opal::test {
 
@@ -103,9 +104,6 @@ template <class... Sides>
   return post;
 }
 
-/// The names of the built-in transports that reach at least so far and are usable here; the others of them are printed
-/// with their reason.
-std::vector<std::string> transports_reaching(btl::Reach reach);
 inline std::vector<std::string> usable_transports() { return transports_reaching(btl::Reach::itself); }
 /// Those that join two sides of one process.
 inline std::vector<std::string> joining_transports() { return transports_reaching(btl::Reach::process); }

@@ -7,8 +7,9 @@
 // the transfer of the one before.  A work request has at most Config::max_request bytes, since a device counts its
 // retries per request.  Memory that cannot be registered is copied through message buffers, but only when no operation
 // is in flight whose end would release registrations.
-// A request is posted at once if none is in flight; the others are collected and posted with one doorbell by the next
-// progress(), by a flush, or when the list is full. Only the last request of a list is signalled.
+// A request is posted at once if none is in flight and no batch is open.  The others are collected and posted with one
+// doorbell by the next progress(), by a flush, at the end of a batch, or when the list is full.  Only the last request
+// of a list is signalled.
 // Owned by its endpoint, created at the first operation.  Threads: as the module.
 #pragma once
 #include <deque>

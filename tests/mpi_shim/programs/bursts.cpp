@@ -2,6 +2,7 @@
 // Bursts of short messages over TCP: rank 0 sends, rank 1 receives, and counts in memory that both map.  So rank 0 sees
 // without an MPI function what has arrived.  This program has send() and sendmsg() of its own, which count.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -41,8 +42,12 @@ constexpr int kAtOnce = 3;  // messages of a burst that are not held back
 constexpr int kLong = 64;
 constexpr int kShort = 10;
 
-/// The number of messages that rank 1 has received.
-std::atomic<int>* map_counter() {
+struct Shared {
+  std::atomic<int> received;   // messages that rank 1 has received
+  std::atomic<int> has_ended;  // 1: the MPI_Ssend of rank 2 has returned
+};
+
+Shared* map_shared() {
   int pid = ::getpid();
   MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD);
   const std::string name = "/opal_bursts." + std::to_string(pid);
@@ -53,7 +58,7 @@ std::atomic<int>* map_counter() {
   ::close(fd);
   MPI_Barrier(MPI_COMM_WORLD);
   if (my_rank() == 0) ::shm_unlink(name.c_str());
-  return static_cast<std::atomic<int>*>(page);
+  return static_cast<Shared*>(page);
 }
 
 class Sender {
@@ -82,7 +87,7 @@ class Sender {
   }
   /// Waits without an MPI function until all messages have arrived.
   void expect_all_arrive() const {
-    while (received_.load(std::memory_order_acquire) != sent_) ::usleep(100);
+    while (received_.load(std::memory_order_acquire) != sent_) sched_yield();
   }
 
  private:
@@ -98,8 +103,8 @@ class Sender {
   std::vector<MPI_Request> requests_;
 };
 
-void send_all(const std::atomic<int>& received) {
-  Sender sender{received};
+void send_all(const Shared& shared) {
+  Sender sender{shared.received};
   sender.send();
   sender.expect_all_arrive();
 
@@ -147,6 +152,15 @@ void send_all(const std::atomic<int>& received) {
   sender.expect_all_arrive();
   sender.finish();
 
+  // So does MPI_Irecv if it answers: rank 2 waits in MPI_Ssend for that.
+  MPI_Probe(2, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  sender.start_some(kShort);
+  MPI_Irecv(&answer, 1, MPI_INT64_T, 2, 3, MPI_COMM_WORLD, &answered);
+  while (shared.has_ended.load(std::memory_order_acquire) == 0) sched_yield();
+  sender.expect_all_arrive();
+  MPI_Wait(&answered, MPI_STATUS_IGNORE);
+  sender.finish();
+
   // A large message in a burst keeps its place.
   const std::vector<char> bytes(kLarge, 'x');
   sender.start_some(kShort);
@@ -157,7 +171,7 @@ void send_all(const std::atomic<int>& received) {
 }
 
 void receive_all(std::atomic<int>& received) {
-  constexpr int kMessages = 1 + kAtOnce + kLong + kShort + (kShort + 1) + kShort + kShort + (2 * kShort + 1);
+  constexpr int kMessages = 1 + kAtOnce + kLong + kShort + (kShort + 1) + kShort + kShort + kShort + (2 * kShort + 1);
   const std::int64_t here = 0;
   MPI_Send(&here, 1, MPI_INT64_T, 0, 3, MPI_COMM_WORLD);
   std::vector<char> bytes(kLarge);
@@ -182,14 +196,16 @@ void receive_all(std::atomic<int>& received) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   CHECK_EQ(world_size(), 3);
-  std::atomic<int>* const received = map_counter();
+  Shared* const shared = map_shared();
   MPI_Barrier(MPI_COMM_WORLD);
-  if (my_rank() == 0) send_all(*received);
-  if (my_rank() == 1) receive_all(*received);
+  if (my_rank() == 0) send_all(*shared);
+  if (my_rank() == 1) receive_all(shared->received);
   if (my_rank() == 2) {
     std::int64_t number = 0;
     MPI_Recv(&number, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     CHECK_EQ(number, -1);
+    MPI_Ssend(&number, 1, MPI_INT64_T, 0, 3, MPI_COMM_WORLD);
+    shared->has_ended.store(1, std::memory_order_release);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();
