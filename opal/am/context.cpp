@@ -85,11 +85,13 @@ Result<void> Context::State::open_transports(const config::Store& store) {
     return Error{Errc::unreachable, 0, "Context::open: no transport is usable"};
   }
   for (const auto& module : transports.modules) {
+    for (std::size_t i = 0; i < batches; ++i) module->begin_batch();
+  }
+  for (const auto& module : transports.modules) {
     OPAL_TRY(waiter->add(module->wait_fd()));
     auto& cache = registration_caches.emplace_back(
         std::make_unique<RegistrationCache>(*module, RegistrationCache::monitored(cache_config)));
     module->use_registrations(&cache->cache());
-    for (std::size_t i = 0; i < batches; ++i) module->begin_batch();
   }
   address = encode_address();
   return {};
@@ -260,7 +262,7 @@ void Context::State::release_dead_routes() noexcept {
 
 btl::Endpoint* Context::State::find_route(const Address& peer, std::string& explanation) {
   for (const Refused& refused : transports.refused) {
-    explanation += fmt::format("{}: not usable here: {}\n", refused.transport, refused.reason);
+    explanation += fmt::format("{}: not opened: {}\n", refused.transport, refused.reason);
   }
   btl::Endpoint* taken = nullptr;
   for (const auto& module : transports.modules) {

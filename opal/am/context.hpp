@@ -154,11 +154,11 @@ class OPAL_EXPORT Context {
 
   // --- Batches ------------------------------------------------------------------------------------------------------
 
-  /// Until the matching end_batch() the transports may hold back short messages, to give several to the network with
-  /// one call: for many short messages in a row, without a progress() between them.  Order and back-pressure stay.
-  /// end_batch(), progress() and wait() send what is held back.  Calls nest.  Between the two calls the
-  /// caller only posts: the peer waits for what is held back.  Cost: one virtual call per transport.  tcp and verbs
-  /// hold back messages.
+  /// Until the matching end_batch() the transports may hold back what is posted, to give several requests to the
+  /// network with one call: for many short messages in a row, without a progress() between them.  Order and
+  /// back-pressure stay.  end_batch(), progress() and wait() send what is held back.  Calls nest.  Between the two
+  /// calls the caller only posts: the peer waits for what is held back.  Cost: one virtual call per transport.  tcp
+  /// holds back messages, verbs also puts, gets and atomics.
   void begin_batch() noexcept;
   void end_batch() noexcept;
 

@@ -50,6 +50,19 @@ Post Endpoint::refuse_tag(Tag tag) noexcept {
   return Post::failed;
 }
 
+/// send_inline() if special_ is true.
+Post Endpoint::send_special(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (has_pending()) return Post::again;
+  btl::Module& module = route_->module();
+  if (payload.empty() || gpu::is_host(payload.data())) return module.send_inline(*route_, tag, header, payload);
+  if (route_->dead()) return Post::failed;
+  route_->set_error({});
+  Completion never;  // never runs: the transport copies GPU payload, so send() does not return queued
+  btl::Fragment fragment = module.prepare_src(*route_, header, payload, never);
+  if (!fragment) return route_->error().code == Errc{} ? Post::again : Post::failed;
+  return module.send(fragment, tag);
+}
+
 /// Sends under the send lock alone if special_ is false and the transport supports that; else under the Context's lock.
 Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   {
@@ -58,8 +71,7 @@ Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
       return Post::done;
   }
   const Lock::Guard guard{lock_};
-  if (special_) return send_with_care(tag, header, payload);
-  return route_->module().send_inline(*route_, tag, header, payload);
+  return send_special(tag, header, payload);
 }
 
 Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
@@ -70,11 +82,8 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
     return Post::failed;
   }
   const std::size_t size = header.size() + payload.size();
-  if (!has_pending()) {
-    const Post post =
-        gpus_ ? send_with_care(tag, header, payload) : route_->module().send_inline(*route_, tag, header, payload);
-    if (post != Post::again) return post;
-  }
+  const Post post = send_special(tag, header, payload);
+  if (post != Post::again) return post;
   Context::State& state = *context_.state_;
   if (size > route_->module().attributes().max_send) {  // queued, it would fail later and nothing would report it
     route_->set_error({Errc::invalid_argument, 0, "send_or_queue: longer than max_send", size});
@@ -95,6 +104,17 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
   make_pending().messages.push_back({tag, std::move(bytes)});
   pending_->bytes += size;
   return Post::done;
+}
+
+Post Endpoint::transfer_gpu(btl::OperationKind kind, std::byte* here, std::uint64_t remote_address,
+                            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  btl::Module& module = route_->module();
+  if (module.attributes().gpu_memory) {
+    const Post post = module.transfer(kind, *route_, here, nullptr, remote_address, remote, size, completion);
+    // not_supported: the module cannot access this GPU memory, so the data is staged.
+    if (post != Post::failed || completion.error.code != Errc::not_supported) return post;
+  }
+  return context_.state_->staged->transfer(kind, *route_, here, remote_address, remote, size, completion);
 }
 
 Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {

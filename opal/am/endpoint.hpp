@@ -56,6 +56,11 @@ class OPAL_EXPORT Endpoint {
     const Lock::Guard guard{lock_};
     return route_->module().attributes();
   }
+  /// btl::Component::exclusivity of that transport.
+  [[nodiscard]] std::uint32_t exclusivity() const noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->module().parameters().exclusivity;
+  }
   /// True if put and get proceed without progress by the peer's process.
   [[nodiscard]] bool one_sided() const noexcept {
     const Lock::Guard guard{lock_};
@@ -84,7 +89,7 @@ class OPAL_EXPORT Endpoint {
     if (lock_.real()) [[unlikely]]
       return send_beside(tag, header, payload);
     if (special_) [[unlikely]]
-      return send_with_care(tag, header, payload);
+      return send_special(tag, header, payload);
     return route_->module().send_inline(*route_, tag, header, payload);
   }
 
@@ -182,7 +187,10 @@ class OPAL_EXPORT Endpoint {
   void leave_to_parent(btl::Endpoint& nowhere) noexcept;
   void take_over() noexcept;
   Post refuse_tag(Tag tag) noexcept;
+  Post send_special(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  Post transfer_gpu(btl::OperationKind kind, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
+                    std::uint64_t size, Completion& completion) noexcept;
   [[nodiscard]] bool has_pending() const noexcept { return pending_ != nullptr; }
   Pending& make_pending();
   void drop_pending() noexcept;
@@ -206,10 +214,7 @@ class OPAL_EXPORT Endpoint {
   std::size_t post_operations() noexcept;
   void end_operations(const Error& why) noexcept;
 
-  // endpoint_gpu.cpp
-  Post send_with_care(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
-  Post transfer_gpu(btl::OperationKind kind, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
-                    std::uint64_t size, Completion& completion) noexcept;
+  // flush.cpp
   Post flush_staged(Completion& completion) noexcept;
 
   // Threads that send to different peers share no cache line.
@@ -217,7 +222,7 @@ class OPAL_EXPORT Endpoint {
   Lock& lock_;
   btl::Endpoint* route_ = nullptr;  // the transport in use
   const bool gpus_;                 // buffers may be GPU memory
-  bool special_;                    // gpus_, or messages are queued: one test on the fast path for both
+  bool special_;                    // true if gpus_, or if messages are queued
   Context& context_;
   PeerId peer_;
   btl::Endpoint* parents_route_ = nullptr;                  // in a forked child: route_ before leave_to_parent()

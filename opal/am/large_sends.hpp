@@ -40,7 +40,7 @@ class LargeSends {
  private:
   struct Outgoing {
     std::uint32_t generation = 0;
-    const btl::Endpoint* route = nullptr;  // null: the slot is free, or its offer is being posted
+    const btl::Endpoint* route = nullptr;  // null: the slot is free, or send() is posting its offer
     Endpoint* to = nullptr;
     Completion* completion = nullptr;
     ExposedMemory memory;

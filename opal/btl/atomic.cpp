@@ -34,7 +34,7 @@ template <class T>
 T apply(AtomicOp op, T& memory, T operand, T compare) noexcept {
   std::atomic_ref<T> target{memory};
   switch (op) {
-    case AtomicOp::add: return update(target, [=](T old) { return static_cast<T>(old + operand); });
+    case AtomicOp::add: return target.fetch_add(operand, std::memory_order_acq_rel);  // signed integers wrap
     case AtomicOp::swap: return target.exchange(operand, std::memory_order_acq_rel);
     case AtomicOp::min: return update(target, [=](T old) { return std::min(old, operand); });
     case AtomicOp::max: return update(target, [=](T old) { return std::max(old, operand); });
@@ -53,10 +53,6 @@ T apply(AtomicOp op, T& memory, T operand, T compare) noexcept {
 
 template <class T>
 std::uint64_t run(AtomicOp op, void* target, std::uint64_t operand, std::uint64_t compare) noexcept {
-  // Signed addition wraps through the unsigned type: overflow must not be undefined for values a peer chose.
-  if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {
-    if (op == AtomicOp::add) return run<std::make_unsigned_t<T>>(op, target, operand, compare);
-  }
   return to_pattern(apply<T>(op, *static_cast<T*>(target), from_pattern<T>(operand), from_pattern<T>(compare)));
 }
 

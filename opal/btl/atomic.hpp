@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/atomic.hpp — one remote atomic operation, and its execution at the target.
-// Values travel as 64-bit patterns: 32-bit types use the low half.
+// opal/btl/atomic.hpp — one remote atomic operation, and its execution by a processor: at the target, or at the
+// initiator on mapped memory of the target. Values travel as 64-bit patterns: 32-bit types use the low half.
 #pragma once
 #include <cstdint>
 
@@ -34,8 +34,8 @@ struct AtomicRequest {
   std::uint64_t* result = nullptr;  ///< receives the old value, if not null; must live until completion
 };
 
-/// Runs the operation on memory of this process with CPU atomics and returns the old value.  It is atomic with respect
-/// to atomic accesses of local threads.
+/// Runs the operation on mapped memory with the processor's atomics and returns the old value.  It is atomic with
+/// respect to atomic accesses of all processors of this host.
 /// Requires: is_supported(op, type); `target` is accessible, aligned host memory; the caller has checked the rights.
 OPAL_EXPORT std::uint64_t execute_atomic(AtomicOp op, AtomicType type, void* target, std::uint64_t operand,
                                          std::uint64_t compare) noexcept;

@@ -38,9 +38,10 @@ inline Result<Modules> open_nothing(const ModuleParameters& /*parameters*/, cons
 }
 
 struct Component {
-  std::string_view name;          ///< as in `--btl NAME` and in addresses: [a-z0-9]{1,15}
-  std::string_view summary;       ///< one line for the user
-  std::uint32_t exclusivity = 0;  ///< the highest that reaches a peer is used: smcuda > sm > verbs > ofi > tcp
+  std::string_view name;     ///< as in `--btl NAME` and in addresses: [a-z0-9]{1,15}
+  std::string_view summary;  ///< one line for the user
+  std::uint32_t exclusivity =
+      0;  ///< the highest that reaches a peer is used: self > smcuda > sm > verbs > ofi > portals4 > tcp
   const config::GroupInfo* vars = nullptr;  ///< its configuration variables
   Reach reach = Reach::others;
   /// Checks whether this process can use the transport on this host.  Opens no module.  The error is the reason for the

@@ -48,15 +48,14 @@ class RdmaEmulation;
 
 /// Limits and estimates, by which the layer above chooses a transport and a protocol.  Constant after open.
 struct Attributes {
-  std::string_view transport;     ///< the component's name
-  std::string_view also = {};     ///< this module also reaches the peers of that transport, by the same address
-  std::uint32_t exclusivity = 0;  ///< the highest that reaches a peer is used
-  std::size_t max_send = 0;       ///< largest header + payload of one active message, bytes
-  std::size_t eager = 0;          ///< largest payload for which one message costs less than a get, bytes
-  bool own_handles = false;       ///< its memory handles name registrations of the device, not of the RegistrationTable
-  bool gpu_memory = false;        ///< registers GPU memory, and put and get accept local GPU memory.  If one of
-                                  ///< them fails with not_supported, the caller stages the data
-  std::uint64_t latency_ns = 0;   ///< estimate of one short message, one way
+  std::string_view transport;    ///< the component's name
+  std::string_view also = {};    ///< this module also reaches the peers of that transport, by the same address
+  std::size_t max_send = 0;      ///< largest header + payload of one active message, bytes
+  std::size_t eager = 0;         ///< largest payload for which one message costs less than a get, bytes
+  bool own_handles = false;      ///< its memory handles name registrations of the device, not of the RegistrationTable
+  bool gpu_memory = false;       ///< registers GPU memory, and put and get accept local GPU memory.  If one of
+                                 ///< them fails with not_supported, the caller stages the data
+  std::uint64_t latency_ns = 0;  ///< estimate of one short message, one way
   std::uint64_t bandwidth_Bps = 0;  ///< estimate, bytes per second
 };
 
@@ -210,8 +209,9 @@ class OPAL_EXPORT Module {
 
   // --- Batches ------------------------------------------------------------------------------------------------------
 
-  /// Until the matching end_batch() the module may hold back short messages, to give several to the network with one
-  /// call.  end_batch() and progress() send them.  Order and back-pressure stay.  Calls nest.  Default: no effect.
+  /// Until the matching end_batch() the module may hold back what is posted, to give several requests to the network
+  /// with one call.  end_batch() and progress() send them.  Order and back-pressure stay.  Calls nest.  Default: no
+  /// effect.
   virtual void begin_batch() noexcept {}
   virtual void end_batch() noexcept {}
 

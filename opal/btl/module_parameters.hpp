@@ -38,6 +38,7 @@ struct ModuleParameters {
   /// The host has more processes than cores, so a peer may not be running.  sm then has no cooperative transfers, and
   /// its senders execute fences themselves (asymmetric_fence.hpp).  Other transports ignore it.
   bool cores_shared = false;
+  std::uint32_t exclusivity = 0;                      ///< Component::exclusivity of the transport
   std::chrono::milliseconds connect_timeout{30'000};  ///< a peer without an answer for that long is unreachable
 };
 

@@ -2,6 +2,7 @@
 #include "opal/core/log.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,10 +24,16 @@ struct Shared {
   std::set<std::string, std::less<>> keys_seen;  // the keys of first_time()
 };
 
+/// Never destroyed: a Context may end, and log, after the destructors of this library have run.
 Shared& shared() {
-  static Shared state;
+  static Shared& state = *new Shared;
   return state;
 }
+
+/// Keeps the lock during fork(), so that a child does not find it held by a thread that the child does not have.
+/// Registered when the library is loaded, before all others: so their functions may log in the parent and the child.
+[[maybe_unused]] const int fork_is_safe =
+    ::pthread_atfork([] { shared().mutex.lock(); }, [] { shared().mutex.unlock(); }, [] { shared().mutex.unlock(); });
 
 void write_to_stderr(const Message& message) {
   const std::string line = to_line(message) + '\n';

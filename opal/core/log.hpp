@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/core/log.hpp — log messages, one line each, to stderr or to a sink.
 //   log::warn("btl.sm", "no single copy with {}: {}", peer, reason);
-// The process has one level (OPAL_LOG, default warn).  A less important message costs one relaxed load and is not
+// The process has one level (OPAL_LOG, default warn).  A message below the level costs one relaxed load and is not
 // formatted.  A message that is written allocates: for cold paths only.  Threads: safe from any thread.
 #pragma once
 #include <fmt/core.h>
@@ -31,8 +31,8 @@ struct Message {
   std::string_view text;       ///< one line, without the newline
 };
 
-/// Receives each message instead of stderr.  `message` is valid during the call.  The caller holds the lock of the log:
-/// a sink must not log.
+/// Receives each message instead of stderr.  `message` is valid during the call.  The log holds its lock during
+/// the call: a sink must not log.
 using Sink = void (*)(void* user, const Message& message) noexcept;
 
 /// Replaces the sink; null: stderr.  `user` must stay valid until the next set_sink() returns.

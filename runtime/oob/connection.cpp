@@ -9,7 +9,7 @@ namespace runtime::oob {
 opal::am::Endpoint* connect_if_better(opal::am::Context& context, ByteSpan address, const opal::am::Endpoint& base) {
   const auto endpoint = context.connect(address);
   if (!endpoint) return nullptr;
-  if ((*endpoint)->attributes().exclusivity > base.attributes().exclusivity) return *endpoint;
+  if ((*endpoint)->exclusivity() > base.exclusivity()) return *endpoint;
   context.disconnect(**endpoint);
   return nullptr;
 }

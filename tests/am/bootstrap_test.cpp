@@ -32,7 +32,10 @@
 namespace opal::test {
 namespace {
 
-const std::string kTransport = joining_transports().front();
+const std::string& any_transport() {
+  static const std::string name = joining_transports().front();
+  return name;
+}
 
 /// Connects a raw socket to "127.0.0.1:port".
 void visit(const std::string& where, const Fd& socket) {
@@ -70,7 +73,7 @@ class Bootstrap : public ::testing::Test {
   }
   /// Whether a client that comes now is served.
   void expect_service() {
-    Side client{kTransport};
+    Side client{any_transport()};
     auto peer = find_server(client);
     ASSERT_TRUE(peer);
     const std::uint64_t word = 1;
@@ -78,12 +81,12 @@ class Bootstrap : public ::testing::Test {
     ASSERT_EQ((*peer)->send_or_queue(kTag, bytes_of(word), {}), Post::done);
     EXPECT_TRUE(pump([&] { return server.messages == before + 1; }, *server.context, *client.context));
   }
-  Side server{kTransport};
+  Side server{any_transport()};
   std::string where;
 };
 
 TEST_F(Bootstrap, BothSidesHaveAnEndpointAfterwards) {
-  Side client{kTransport};
+  Side client{any_transport()};
   auto peer = find_server(client);
   ASSERT_TRUE(peer);
   EXPECT_EQ((*peer)->peer(), server.context->id());
@@ -97,7 +100,7 @@ TEST_F(Bootstrap, BothSidesHaveAnEndpointAfterwards) {
 TEST_F(Bootstrap, ManyConnectorsAtOnceAreAllServed) {
   constexpr std::size_t kClients = 20;
   std::vector<std::unique_ptr<Side>> clients;
-  for (std::size_t i = 0; i < kClients; ++i) clients.push_back(std::make_unique<Side>(kTransport));
+  for (std::size_t i = 0; i < kClients; ++i) clients.push_back(std::make_unique<Side>(any_transport()));
   std::atomic<std::size_t> good{0};
   std::atomic<std::size_t> ended{0};
   std::vector<std::jthread> threads;
@@ -155,8 +158,8 @@ TEST_F(Bootstrap, AProofWithAWrongAddressBehindIsHungUpOn) {
 
 /// A listener and a visitor with these secrets; the visitor's result.
 Error meet(const std::optional<Secret>& listener, const std::optional<Secret>& visitor) {
-  Side server{kTransport, am::ThreadLevel::single, listener};
-  Side client{kTransport, am::ThreadLevel::single, visitor};
+  Side server{any_transport(), am::ThreadLevel::single, listener};
+  Side client{any_transport(), am::ThreadLevel::single, visitor};
   const auto where = server.context->listen("127.0.0.1:0");
   EXPECT_TRUE(where);
   auto found =
@@ -194,7 +197,7 @@ TEST(Secrets, AListenerThatCannotProveItIsNotBelieved) {
     (void)::send(visitor.get(), said.data(), sizeof(wire::Head), MSG_NOSIGNAL);  // the visitor's own words
     (void)::recv(visitor.get(), said.data(), said.size(), 0);
   }};
-  Side side{kTransport, am::ThreadLevel::single, Secret::from_text("0123456789abcdef").value()};
+  Side side{any_transport(), am::ThreadLevel::single, Secret::from_text("0123456789abcdef").value()};
   const auto peer =
       side.context->connect_to("127.0.0.1:" + std::to_string(ntohs(address.sin_port)), std::chrono::seconds{20});
   ASSERT_FALSE(peer);

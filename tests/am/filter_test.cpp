@@ -110,7 +110,7 @@ TEST(Choice, ExplainNamesEveryCandidateAndWhy) {
   const std::string both = context.connect({"fast", "slow"}).explain();
   EXPECT_THAT(both, HasSubstr("fast: taken: imaginary"));
   EXPECT_THAT(both, HasSubstr("slow: not needed, lower exclusivity"));
-  EXPECT_THAT(both, HasSubstr("absent: not usable here: open(/dev/absent)"));
+  EXPECT_THAT(both, HasSubstr("absent: not opened: open(/dev/absent)"));
   EXPECT_THAT(context.connect({"slow"}).explain(), HasSubstr("fast: the peer does not have it"));
   context.module(0).refuses = true;
   EXPECT_THAT(context.connect({"fast", "slow"}).explain(), HasSubstr("fast: refused: scripted: refuses"));
@@ -138,8 +138,7 @@ TEST(Choice, TheVariableLeavesTransportsOut) {
   config::Store store;
   store.set("am_transports", "^fast");
   ScriptedContext context{store};
-  EXPECT_THAT(context.connect({"fast", "slow"}).explain(),
-              HasSubstr("fast: not usable here: not allowed by am_transports"));
+  EXPECT_THAT(context.connect({"fast", "slow"}).explain(), HasSubstr("fast: not opened: not allowed by am_transports"));
 }
 
 }  // namespace

@@ -5,18 +5,10 @@
 
 namespace opal::test {
 
-constinit const btl::Component kFast{.name = "fast",
-                                     .summary = "scripted",
-                                     .exclusivity = 20,
-                                     .vars = nullptr,
-                                     .usable = &always_usable,
-                                     .open = &open_scripted<kFast>};
-constinit const btl::Component kSlow{.name = "slow",
-                                     .summary = "scripted",
-                                     .exclusivity = 10,
-                                     .vars = nullptr,
-                                     .usable = &always_usable,
-                                     .open = &open_scripted<kSlow>};
+constinit const btl::Component kFast{
+    .name = "fast", .summary = "scripted", .exclusivity = 20, .vars = nullptr, .open = &open_scripted<kFast>};
+constinit const btl::Component kSlow{
+    .name = "slow", .summary = "scripted", .exclusivity = 10, .vars = nullptr, .open = &open_scripted<kSlow>};
 constinit const btl::Component kAbsent{.name = "absent",
                                        .summary = "scripted",
                                        .exclusivity = 30,

@@ -28,8 +28,7 @@ class ScriptedModule final : public btl::MessageTransport {
   };
 
   ScriptedModule(const btl::ModuleParameters& parameters, const btl::Component& component)
-      : btl::MessageTransport(parameters,
-                              {.transport = component.name, .exclusivity = component.exclusivity, .max_send = 256}) {
+      : btl::MessageTransport(parameters, {.transport = component.name, .max_send = 256}) {
     opened.push_back(this);
   }
   ~ScriptedModule() override { std::erase(opened, this); }
@@ -106,8 +105,6 @@ Result<btl::Modules> open_scripted(const btl::ModuleParameters& parameters, cons
   modules.push_back(std::make_unique<ScriptedModule>(parameters, component));
   return modules;
 }
-
-inline Result<void> always_usable(const config::Store&) noexcept { return {}; }
 
 extern const btl::Component kFast;
 extern const btl::Component kSlow;

@@ -46,6 +46,22 @@ TEST_F(Table, AMovedTableIsPrivateInAChildToo) {
   EXPECT_TRUE(moved.remove(kept));
 }
 
+TEST_F(Table, AHandleThatWasNeverReturnedEndsNothing) {
+  const MemoryHandle kept = add();
+  SoftwareHandle wrong = *SoftwareHandle::decode(kept);
+  for (const std::uint64_t generation : {std::uint64_t{0}, wrong.generation - 1}) {
+    wrong.generation = generation;
+    for (const std::uint32_t slot : {0U, 1U}) {
+      wrong.slot = slot;
+      const MemoryHandle handle = *MemoryHandle::from_bytes(bytes_of(wrong));
+      EXPECT_EQ(table_.remove(handle).error().code, Errc::invalid_argument);
+      table_.invalidate(handle);
+    }
+  }
+  EXPECT_TRUE(good(kept));
+  EXPECT_EQ(table_.live(), 1U);
+}
+
 TEST_F(Table, RenewedItHasTheSameRegistrationsInAnotherFile) {
   const MemoryHandle kept = add();
   const Mapping former = *Mapping::shared(table_.fd(), table_.size_bytes(), 0, false);

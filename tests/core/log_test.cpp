@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -131,6 +134,33 @@ TEST_F(Log, LinesOfManyThreadsArriveWhole) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(said_.size(), static_cast<std::size_t>(kThreads * kMessages));
   for (const std::string& line : said_) ASSERT_EQ(line, "warn thread: message");
+}
+
+TEST_F(Log, AForkedChildLogsWhileAThreadOfItsParentIsInTheLog) {
+  set_sink(
+      [](void*, const Message&) noexcept {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds{200};
+        while (std::chrono::steady_clock::now() < end) {
+        }
+      },
+      nullptr);
+  std::atomic<bool> stop{false};
+  std::thread logs{[&] {
+    while (!stop) warn("thread", "message");
+  }};
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      warn("child", "message");
+      ::_exit(0);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "the child waits for a lock that no thread of it holds";
+  }
+  stop = true;
+  logs.join();
 }
 
 TEST_F(Log, LevelsHaveNamesThatAreReadBack) {

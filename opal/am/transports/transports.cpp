@@ -39,15 +39,15 @@ bool TransportFilter::allows(const btl::Component& component) const {
   return named != exclude_;
 }
 
-Transports Transports::open(const btl::ModuleParameters& parameters, const config::Store& store,
-                            const btl::Registry& registry, const TransportFilter& filter) {
+Transports Transports::open(btl::ModuleParameters parameters, const config::Store& store, const btl::Registry& registry,
+                            const TransportFilter& filter) {
   Transports result;
   for (const btl::Component* component : registry.components()) {
     if (!filter.allows(*component)) {
       result.refused.push_back({component->name, "not allowed by am_transports"});
       continue;
     }
-    // The component that also reaches the peers has the higher exclusivity, so it was opened before.
+    // smcuda reaches the peers of sm and names sm in `also`.  It has the higher exclusivity, so it is already open.
     const auto replaces_it = [&](const auto& module) { return module->attributes().also == component->name; };
     if (const auto other = std::find_if(result.modules.begin(), result.modules.end(), replaces_it);
         other != result.modules.end()) {
@@ -59,6 +59,7 @@ Transports Transports::open(const btl::ModuleParameters& parameters, const confi
       result.refused.push_back({component->name, to_string(usable.error())});
       continue;
     }
+    parameters.exclusivity = component->exclusivity;
     auto modules = component->open(parameters, store);
     if (!modules) {
       log::warn("am", "transport {} is left out: {}", component->name, to_string(modules.error()));
@@ -67,9 +68,6 @@ Transports Transports::open(const btl::ModuleParameters& parameters, const confi
     }
     for (auto& module : *modules) result.modules.push_back(std::move(module));
   }
-  std::stable_sort(result.modules.begin(), result.modules.end(), [](const auto& a, const auto& b) {
-    return a->attributes().exclusivity > b->attributes().exclusivity;
-  });
   return result;
 }
 

@@ -18,7 +18,6 @@ Attributes attributes_of(const Device& device, const Config& config, bool native
   const bool has_link = info.nic != nullptr && info.nic->link_attr != nullptr && info.nic->link_attr->speed != 0;
   Attributes attributes;
   attributes.transport = "ofi";
-  attributes.exclusivity = kExclusivity;
   attributes.max_send =
       std::min<std::size_t>(config.max_send.bytes, info.ep_attr->max_msg_size - 2 * sizeof(rdm::wire::Frame));
   attributes.eager = attributes.max_send;

@@ -73,12 +73,12 @@ void OneSidedEndpoint::advance() noexcept {
 
 Result<void*> OneSidedEndpoint::find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
                                             std::uint64_t size) noexcept {
-  if (const Memory::Local& known = locals_[operation.slot]; known) return known.descriptor();
+  if (const Memory::Local& known = locals_[operation.slot]; known) return known.key();
   const bool writing = operation.kind == OperationKind::get;
   if (rcache::Cache* const cache = ofi_.registrations(); cache != nullptr) {
     OPAL_TRY_ASSIGN(piece.lease, cache->get(local, size, static_cast<rcache::Access>(Rights::none)));
     piece.local = ofi_.memory().find(piece.lease->cookie().get<MemoryHandle>(), local, size, writing);
-    if (piece.local) return piece.local.descriptor();
+    if (piece.local) return piece.local.key();
     piece.lease.reset();
   }
   bool writable = false;
@@ -108,8 +108,7 @@ OneSidedEndpoint::Room OneSidedEndpoint::post(RdmaOperation& operation) noexcept
     descriptor = *found;
   }
   const iovec here{local, size};
-  const fi_rma_iov there{rdm::network_address(transfer.handle, operation.base + operation.moved), size,
-                         transfer.handle.key};
+  const fi_rma_iov there{transfer.handle.device_address(operation.base + operation.moved), size, transfer.handle.key};
   fi_msg_rma message{};
   message.msg_iov = &here;
   message.desc = &descriptor;

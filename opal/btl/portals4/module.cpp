@@ -15,7 +15,6 @@ constexpr std::size_t kArrivals = 8192;  // events of arriving messages; flow co
 Attributes attributes_of(const Interface& interface, const Config& config) {
   Attributes attributes;
   attributes.transport = "portals4";
-  attributes.exclusivity = kExclusivity;
   attributes.max_send =
       std::min<std::size_t>(config.max_send.bytes, interface.limits().max_msg_size - 2 * sizeof(rdm::wire::Frame));
   attributes.eager = attributes.max_send;

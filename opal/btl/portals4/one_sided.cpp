@@ -68,7 +68,7 @@ int OneSided::post(RdmaOperation& operation, Piece& piece) noexcept {
   const Library& library = module_.interface().library();
   const ptl_handle_md_t memory = module_.objects().memory();
   const ptl_match_bits_t key = transfer.handle.key;
-  const ptl_size_t there = rdm::network_address(transfer.handle, operation.base + operation.moved);
+  const ptl_size_t there = transfer.handle.device_address(operation.base + operation.moved);
   auto* const user = static_cast<Operation*>(&piece);
   const std::byte* const here = operation.local + operation.moved;
   piece.size = std::min<std::uint64_t>(operation.total - operation.moved, module_.max_request());

@@ -19,7 +19,6 @@ constexpr std::size_t kMaxSend = 64U << 10;
 Attributes attributes_for(std::size_t ring) {
   Attributes result;
   result.transport = "self";
-  result.exclusivity = 65536;
   result.gpu_memory = true;  // the GPU's driver copies within a process
   result.max_send = std::min(kMaxSend, ring / 4);
   result.eager = std::min<std::size_t>(result.max_send, 4096);

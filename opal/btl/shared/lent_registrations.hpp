@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/lent_registrations.hpp — the target's side of a whole-address-space registration, for a device whose
-// handles cover single ranges (docs/design/transfers.md).
+// opal/btl/shared/lent_registrations.hpp — the target's side of a memory handle that covers more than the device
+// registers at once: the whole address space, or a range longer than a chunk.
 // * A peer requests a registration for each piece that it moves.  If the address-space handle allows the access, the
 //   range is registered with the device through the module's registration cache.
 // * The peer receives the device's handle.  It is lent: a lease keeps it registered until the peer returns it.
-// * So only memory that is being transferred is registered, and it cannot be evicted meanwhile.
+//   So memory that is being transferred is not evicted.  Later the cache may keep or evict it.
 // * If the device cannot register the range, the answer is not_supported.  The peer then moves the piece by messages.
 // Owned by the module's PipelinedTransfers.  Threads: as the module.  Bytes of peers are checked before any use.
 #pragma once
@@ -31,7 +31,7 @@ class LentRegistrations {
 
   /// Handler of LendRequest: answers with Lent.
   void on_request(Delivery& delivery) noexcept;
-  /// Handler of LentReturn: ends the lease.  A wrong name does nothing.
+  /// Handler of LentReturn: ends the lease.  An unknown number has no effect.
   void on_return(Delivery& delivery) noexcept;
 
   /// Ends all leases of the peer of `endpoint`.

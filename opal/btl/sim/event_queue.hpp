@@ -23,7 +23,6 @@ class EventQueue {
   /// Queues a popped event again for `time`, with its old number.
   void put_off(const Event& event, std::uint64_t time) { heap_.push({time, event.age, event.packet}); }
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
-  [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
   [[nodiscard]] const Event& first() const noexcept { return heap_.top(); }  ///< Requires: !empty()
   Event pop() noexcept {
     const Event event = heap_.top();

@@ -2,10 +2,12 @@
 // opal/btl/sim/fabric.hpp — a simulated network in one process: devices (nodes), connections, time, faults.
 //
 // Time is virtual: now_ns() advances from event to event.  Two kinds of fabric:
-//   attached  made by attach(); the modules' progress() advances time.  Thread-safe.
+//   attached  made by attach(); the modules' progress() advances time.  step() and the functions that modules call are
+//             thread-safe.
 //   driven    made by drive(); only step() advances time, and next_ready() names the nodes whose progress() has work.
 //             One thread uses it and all its modules.  The same seed and the same calls give the same run.
-// Packets of one connection and direction arrive in order; with jitter, packets of different ones overtake each other.
+// Packets of one connection and direction arrive in order; with jitter, answers and packets of different connections
+// overtake each other.
 // A lost packet is sent again after retry_ns, and the packets behind it wait (go-back-N).  After `retries` the endpoint
 // of the sender dies, as on a reliable connection of a real device.  With reliable=false a lost message never arrives.
 // Acknowledgements are not simulated: the fabric knows which packets are lost.

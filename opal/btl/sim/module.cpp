@@ -14,7 +14,6 @@ namespace {
 Attributes attributes_for(const Config& config, const Config& fabric) {
   Attributes result;
   result.transport = "sim";
-  result.exclusivity = 1;
   result.max_send = config.max_send.bytes;
   result.eager = std::min<std::size_t>(result.max_send, 8192);
   result.own_handles = true;

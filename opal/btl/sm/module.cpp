@@ -18,7 +18,6 @@ namespace {
 Attributes attributes_of(const Config& config) {
   Attributes attributes;
   attributes.transport = "sm";
-  attributes.exclusivity = kExclusivity;
   attributes.max_send = config.max_send.bytes;
   attributes.eager = config.eager.bytes;
   attributes.latency_ns = 100;
@@ -217,7 +216,7 @@ Result<void> Module::check_remote(btl::Endpoint& to, const MemoryHandle& remote,
 void Module::on_help_request(void* /*unused*/, Delivery& delivery) noexcept {
   auto* const module = dynamic_cast<Module*>(&delivery.from.module());
   if (module == nullptr) {  // the handler serves every transport of the Context, but only sm has helped transfers
-    log::once(log::Level::warn, "sm help request elsewhere", "sm",
+    log::once(log::Level::warn, "sm help request elsewhere", "btl.sm",
               "help request of {}, which is not connected through shared memory, dropped",
               to_string(delivery.from.peer()));
     return;

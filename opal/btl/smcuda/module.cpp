@@ -16,7 +16,6 @@ Module::Module(const ModuleParameters& parameters, const Settings& settings, Par
 Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Settings& settings) {
   OPAL_TRY_ASSIGN(Parts parts, Parts::make(parameters, settings.host));
   parts.attributes.also = std::exchange(parts.attributes.transport, "smcuda");
-  parts.attributes.exclusivity = kExclusivity;
   parts.attributes.gpu_memory = true;
   std::unique_ptr<Module> module{new Module{parameters, settings, std::move(parts)}};
   module->offer(sm::kExtensionGpu);

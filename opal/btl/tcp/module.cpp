@@ -28,7 +28,6 @@ constexpr unsigned kPollsPerCollect = 8;
 Attributes attributes_of(const Config& config) {
   Attributes attributes;
   attributes.transport = "tcp";
-  attributes.exclusivity = 100;
   attributes.max_send = config.max_send.bytes;
   attributes.eager = std::min(config.eager.bytes, config.max_send.bytes);
   attributes.latency_ns = 10'000;

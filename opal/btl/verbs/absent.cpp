@@ -16,7 +16,6 @@ constexpr Component kComponent{
     .exclusivity = kExclusivity,
     .vars = &kGroup,
     .usable = [](const config::Store&) noexcept { return Result<void>{kAbsent}; },
-    .open = [](const ModuleParameters&, const config::Store&) { return Result<Modules>{kAbsent}; },
 };
 
 }  // namespace

@@ -11,12 +11,13 @@
 namespace opal::btl::verbs {
 
 inline constexpr std::string_view kSummary = "RDMA devices (InfiniBand, RoCE, iWARP) through libibverbs and librdmacm";
-inline constexpr std::uint32_t kExclusivity = 300;  ///< above tcp, below sm
+inline constexpr std::uint32_t kExclusivity = 300;  ///< above ofi, below sm
 
-/// Retransmissions of an unacknowledged packet before the connection fails.  Not 7: some devices take it as unlimited
-/// and would never report a dead peer.
+/// Retransmissions of an unacknowledged packet before the connection fails: so 7 waits.  Some devices take 7
+/// retransmissions as no limit and would never report a dead peer.
 inline constexpr std::uint8_t kRetryCount = 6;
-/// Time for the peer of an accepted connection to authenticate itself.
+/// Time for the peer of an accepted connection to authenticate itself.  Requests for a new connection that repeat for
+/// this time end the older one.
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
 /// Time for the acknowledgement of messages posted before a disconnect.
 inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
@@ -32,15 +33,15 @@ struct Config {
   std::chrono::milliseconds connect_timeout{30'000};  ///< no variable of verbs: ModuleParameters::connect_timeout
   std::uint32_t receive_buffers = 8192;
 
-  // Not variables: constants, which tests make smaller.
+  // Not variables: constants, some of which tests make smaller.
   /// Most send buffers of a module; they are allocated on demand, while message_memory has room.
   std::uint32_t send_buffers = 1024;
   /// Messages up to this size are posted inline (IBV_SEND_INLINE); less if the device allows less.
   ByteSize inline_size = 128_B;
   /// Largest window of a peer: messages that it may have in flight to this process.  A window starts with 2 messages.
-  /// It doubles on the peer's request while half of receive_buffers, and message_memory, have room.  All peers of a
-  /// device use one shared receive queue.  Each has its window (over iWARP 7 buffers more) of it promised; the sum of
-  /// the promises is what receive_buffers limits.
+  /// The peer can request to double it.  The module agrees if less than half of receive_buffers is promised and
+  /// message_memory has room.  All peers of a device use one shared receive queue.  Each is promised as many buffers
+  /// as its window, over iWARP 7 more.
   std::uint32_t credits = 64;
   /// Most bytes of a put or get in one work request; less if the device allows less.  A device may count every lost
   /// packet of a request against kRetryCount, so larger requests make a living peer look dead on a lossy network.

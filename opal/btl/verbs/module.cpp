@@ -12,7 +12,6 @@ namespace {
 Attributes attributes_of(const Config& config) {
   Attributes attributes;
   attributes.transport = "verbs";
-  attributes.exclusivity = kExclusivity;
   attributes.max_send = config.max_send.bytes;
   attributes.eager = config.max_send.bytes;
   attributes.own_handles = true;

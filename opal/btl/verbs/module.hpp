@@ -115,7 +115,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   // one_sided.cpp
   RdmaOperation* begin(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion);
-  static Result<wire::Handle> usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
+  static Result<DeviceHandle> usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
                                      Rights wanted) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,

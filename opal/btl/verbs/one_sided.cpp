@@ -45,9 +45,9 @@ void Module::finish(RdmaOperation& operation, const Error& why) noexcept {
   operations().finish(operation, why);
 }
 
-Result<wire::Handle> Module::usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
+Result<DeviceHandle> Module::usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
                                     Rights wanted) noexcept {
-  OPAL_TRY_ASSIGN(const wire::Handle handle, decode_handle(remote));
+  OPAL_TRY_ASSIGN(const DeviceHandle handle, DeviceHandle::decode(remote));
   OPAL_TRY(check_claims(handle.software, address, size, wanted));
   return handle;
 }
@@ -64,9 +64,9 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   completion.error = {};
   if (size == 0) return Post::done;
   auto& endpoint = static_cast<Endpoint&>(to);
-  OneSidedQueue* const queue = (handle->flags & wire::kHasKey) != 0 ? endpoint.one_sided_queue() : nullptr;
+  OneSidedQueue* const queue = handle->has_key() ? endpoint.one_sided_queue() : nullptr;
   if (queue == nullptr) {
-    const MemoryHandle software = software_part(*handle);
+    const MemoryHandle software = handle->software_handle();
     return MessageTransport::transfer(kind, to, local, nullptr, remote_address, software, size, completion);
   }
   if (!queue->ready()) return Post::again;
@@ -76,7 +76,7 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   operation->base = remote_address;
   operation->total = size;
   Transfer& transfer = transfer_of(*operation);
-  transfer.key = handle->key;
+  transfer.key = static_cast<std::uint32_t>(handle->key);
   if (local_handle != nullptr) transfer.local = memory_.find(*local_handle, local, size, kind == Kind::get);
   queue->start(*operation);
   return Post::queued;
@@ -99,9 +99,9 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
   completion.error = {};
   auto& endpoint = static_cast<Endpoint&>(to);
   OneSidedQueue* const queue =
-      (handle->flags & wire::kAtomics) != 0 && device_does(request) ? endpoint.one_sided_queue() : nullptr;
+      (handle->flags & DeviceHandle::kAtomics) != 0 && device_does(request) ? endpoint.one_sided_queue() : nullptr;
   if (queue == nullptr) {
-    const MemoryHandle software = software_part(*handle);
+    const MemoryHandle software = handle->software_handle();
     AtomicRequest plain = request;
     plain.remote = &software;
     return emulation().atomic(to, plain, completion);
@@ -113,7 +113,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
   operation->total = size;
   operation->result = request.result;
   Transfer& transfer = transfer_of(*operation);
-  transfer.key = handle->key;
+  transfer.key = static_cast<std::uint32_t>(handle->key);
   transfer.op = request.op;
   transfer.operand = request.operand;
   transfer.compare = request.compare;

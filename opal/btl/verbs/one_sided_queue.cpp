@@ -183,7 +183,7 @@ OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& oper
   Transfer& transfer = verbs_.transfer_of(operation);
   const bool writing = operation.kind == Kind::get;
   if (transfer.local) {
-    chunk_.key = transfer.local.value();
+    chunk_.key = transfer.local.key();
     chunk_.left = size;
     return Room::posted;
   }
@@ -200,7 +200,7 @@ OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& oper
         auto key = verbs_.memory().find((*lease)->cookie().get<MemoryHandle>(), local, size, writing);
         if (key) {
           chunk_.lease = std::move(*lease);
-          chunk_.key = key.value();
+          chunk_.key = key.key();
           chunk_.local = std::move(key);
           chunk_.left = size;
           return Room::posted;
@@ -322,14 +322,21 @@ void OneSidedQueue::release(Piece& piece) noexcept {
 void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
   const auto number = static_cast<std::uint32_t>(wc.wr_id);
   if (number - retired_ >= under_way()) return;  // of an earlier connection
-  // The requests before this one are unsignalled ones that have succeeded: a reliable connection completes in order.
-  while (retired_ != number && under_way() != 0) succeed();
+  // The requests before this one are unsignalled.  A reliable connection completes in order: they have succeeded, or
+  // were flushed as this one, which not every device reports for each of them.
+  const bool flushed = wc.status == IBV_WC_WR_FLUSH_ERR;
+  while (retired_ != number && under_way() != 0) flushed ? fail(wc) : succeed();
   if (under_way() == 0) return;  // a completion callback ended the endpoint
   if (wc.status == IBV_WC_SUCCESS) {
     succeed();
     if (state_ == State::broken && under_way() == 0) return recover();
     return advance();
   }
+  fail(wc);
+  if (under_way() == 0 && !endpoint_.broken()) recover();
+}
+
+void OneSidedQueue::fail(const ibv_wc& wc) noexcept {
   Piece& piece = pieces_[retired_ % kDepth];
   ++retired_;
   RdmaOperation& operation = *piece.operation;
@@ -342,8 +349,7 @@ void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
   state_ = State::broken;
   for (std::uint32_t i = collected_.count(); i != 0; --i) release(pieces_[--posted_ % kDepth]);
   collected_.clear();
-  if (operation.error.code == Errc::peer_gone) return endpoint_.break_off(operation.error);
-  if (under_way() == 0 && !endpoint_.broken()) recover();
+  if (operation.error.code == Errc::peer_gone) endpoint_.break_off(operation.error);
 }
 
 void OneSidedQueue::succeed() noexcept {

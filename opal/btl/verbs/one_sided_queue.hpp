@@ -32,7 +32,7 @@ class Module;
 /// The verbs-specific part of an RdmaOperation.
 struct Transfer {
   std::uint32_t key = 0;           ///< the peer's rkey
-  Memory::LocalKey local;          ///< of the local handle that the caller passed; empty: none
+  Memory::Local local;             ///< of the local handle that the caller passed; empty: none
   AtomicOp op = AtomicOp::add;     ///< atomic
   std::uint64_t operand = 0;       ///< atomic
   std::uint64_t compare = 0;       ///< atomic
@@ -69,7 +69,7 @@ class OneSidedQueue final : public Connection::Owner {
   struct Piece {
     RdmaOperation* operation = nullptr;
     rcache::Lease lease;
-    Memory::LocalKey local;
+    Memory::Local local;
     MemoryRegion pinned;
     Buffer* buffer = nullptr;
     std::byte* destination = nullptr;  // get through `buffer`: where its bytes are copied to at the end
@@ -79,7 +79,7 @@ class OneSidedQueue final : public Connection::Owner {
   /// of these holds the registration, since the requests of a reliable connection complete in order.
   struct Chunk {
     rcache::Lease lease;
-    Memory::LocalKey local;
+    Memory::Local local;
     MemoryRegion pinned;
     std::uint32_t key = 0;
     std::uint64_t left = 0;  // bytes that are not posted yet
@@ -98,7 +98,8 @@ class OneSidedQueue final : public Connection::Owner {
   Room post_atomic(RdmaOperation& operation) noexcept;
   Room find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint64_t size) noexcept;
   void submit(ibv_send_wr& request) noexcept;
-  void succeed() noexcept;
+  void succeed() noexcept;               // the oldest request, after on_sent()
+  void fail(const ibv_wc& wc) noexcept;  // the oldest request, with the status of `wc`
   void release(Piece& piece) noexcept;
   void recover() noexcept;
   [[nodiscard]] std::uint32_t under_way() const noexcept { return posted_ - retired_; }

@@ -114,7 +114,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
 }
 
 void Module::on_ended(Endpoint& endpoint) noexcept {
-  if (!endpoint.visible) return discard(endpoint);  // its peer sent no valid confirm
+  if (!endpoint.visible) return discard(endpoint);  // the layer above does not know it
   end(endpoint);
 }
 
@@ -122,6 +122,7 @@ void Module::on_request(const CmEvent& event) noexcept {
   CmId id{event.id};
   id->context = nullptr;
   wire::Request request{};
+  if (gone_.code != Errc{}) return refuse(id.get(), wire::Reason::full);
   if (!read_object(event.bytes(), request)) return refuse(id.get(), wire::Reason::unauthenticated);
   if (request.version != wire::kWireVersion) return refuse(id.get(), wire::Reason::different);
   if (request.purpose == wire::Purpose::messages) return accept_messages(id, event, request);
@@ -143,7 +144,7 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
   if (known != nullptr && known->searching() && parameters().id < request.from)
     return refuse(id.get(), wire::Reason::crossing);
   if (known != nullptr && known->state() == Endpoint::State::half_open && !known->visible) {
-    known->end({Errc::peer_gone, 0, "verbs: its connector has given up"});
+    known->end({Errc::peer_gone, 0, "verbs: the peer has given up this connection"});
     known = nullptr;
   }
   if (known != nullptr && !known->searching()) {
@@ -180,7 +181,7 @@ Endpoint::Endpoint(Module& module, const PeerId& peer, std::uint32_t window)
     : btl::Endpoint(module, peer), verbs_(module), window_(window) {}
 
 Endpoint::~Endpoint() {
-  queue_.reset();  // with what it has collected
+  queue_.reset();  // discards its collected requests
   drop_connection();
   verbs_.release_window(window_);
 }
@@ -200,7 +201,7 @@ void Endpoint::drop_connection() noexcept {
   if (connection_ == nullptr) return;
   verbs_.leave(*connection_);
   connection_.reset();
-  post_collected();  // without a connection: drops it
+  post_collected();  // without a connection: discards them
   retire(posted_);
   unsignalled_ = 0;
   holds_buffers_ = false;
@@ -365,8 +366,8 @@ bool Endpoint::superseded() noexcept {
 }
 
 std::string Endpoint::describe() const {
-  const std::string way =
-      fmt::format("{} to {}", verbs_.device().name(), to_ == SocketAddress{} ? "a peer that came" : to_string(to_));
+  const std::string way = fmt::format("{} to {}", verbs_.device().name(),
+                                      to_ == SocketAddress{} ? "a peer that connected to this side" : to_string(to_));
   if (searching()) return "connecting: " + way;
   if (state_ == State::ended) return fmt::format("ended ({}): {}", opal::to_string(error()), where_);
   return fmt::format("{}, MTU {}, {} messages to it and {} from it at a time{}", way,

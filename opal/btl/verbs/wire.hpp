@@ -18,7 +18,7 @@ namespace opal::btl::verbs::wire {
 
 static_assert(std::endian::native == std::endian::little, "structs go over the wire as they are");
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 inline constexpr std::uint32_t kMagic = 0x726c706f;  // "oplr"
 
 /// The address of a module.
@@ -64,7 +64,7 @@ enum class Reason : std::uint32_t {
   crossing,             ///< both sides connect at once, and the acceptor's own connection remains
   busy,                 ///< the acceptor has not seen the end of an older connection: retry later
   different,            ///< btl_verbs_max_send or the version differs
-  full,                 ///< the acceptor has no buffers for another peer
+  full,                 ///< the acceptor has no buffers for another peer, or its device has failed
 };
 struct Refusal {
   std::uint32_t magic;
@@ -87,16 +87,6 @@ struct Confirm {
   Proof proof;      ///< covers address and both nonces
 };
 static_assert(sizeof(Confirm) == 88 && std::has_unique_object_representations_v<Confirm>, "wire layout v2");
-
-/// A memory handle.
-struct Handle {
-  std::uint32_t key;    ///< rkey; 0 without kHasKey
-  std::uint32_t flags;  ///< kHasKey, kAtomics
-  SoftwareHandle software;
-};
-inline constexpr std::uint32_t kHasKey = 1;
-inline constexpr std::uint32_t kAtomics = 2;  ///< the device does 64-bit add and compare_swap
-static_assert(sizeof(Handle) == 40 && std::has_unique_object_representations_v<Handle>, "wire layout v2");
 
 /// Before each payload.
 struct Frame {

@@ -401,6 +401,18 @@ void unfollow(MappingTable& table) noexcept {
   refresh_if_missed(*shared);
 }
 
+void while_unchanged(const std::function<void()>& work) noexcept {
+  State* const shared = state();
+  if (shared == nullptr) return work();
+  {
+    const Inside guard;
+    lock_exclusive(*shared);
+    work();
+    unlock_exclusive(*shared);
+  }
+  refresh_if_missed(*shared);
+}
+
 void refresh() noexcept {
   if (followed()) refresh_all(*state());
 }

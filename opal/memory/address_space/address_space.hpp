@@ -6,6 +6,7 @@
 // updated.  Threads: safe from any thread.  Nothing here allocates inside a mapping call.
 #pragma once
 #include <chrono>
+#include <functional>
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
@@ -37,6 +38,10 @@ OPAL_EXPORT void exclude(MappingTable& table, Range range, bool excluded) noexce
 /// Returns the address, or -errno; -ENOSYS before the first follow().
 OPAL_EXPORT long map_excluded(MappingTable& table, std::size_t size, int protection, int flags, int fd,
                               long offset) noexcept;
+
+/// Runs `work` while no table is updated: the mapping calls of other threads wait.  `work` makes none, and allocates
+/// nothing.
+OPAL_EXPORT void while_unchanged(const std::function<void()>& work) noexcept;
 
 /// True while follow() has a table in this process.
 [[nodiscard]] bool followed() noexcept;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/address_space/mapping_table.hpp — the mappings of one process with their rights, which peers check_once
-// up: a treap of disjoint ranges in shared memory under a sequence lock.  The owner writes; every process that maps the
+// opal/memory/address_space/mapping_table.hpp — the mappings of one process with their rights, which peers look up: a
+// treap of disjoint ranges in shared memory under a sequence lock.  The owner writes; every process that maps the
 // shared memory reads.  Adjacent ranges of the same access are one range, so two tables of the same address space are
 // equal. docs/design/memory.md ("The tree of mappings") explains the treap, and what a reader may find during a change.
-// Cost: a check_once-up or change is logarithmic in the number of ranges, times the number of ranges that it concerns.
+// Cost: a look-up or change is logarithmic in the number of ranges, times the number of ranges that it concerns.
 // Threads: one writer at a time (address_space.cpp locks); readers from any thread or process, without a lock.
 #pragma once
 #include <atomic>

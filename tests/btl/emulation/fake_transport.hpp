@@ -28,8 +28,7 @@ struct FakeMessage {
 class FakeModule final : public btl::MessageTransport {
  public:
   FakeModule(const btl::ModuleParameters& parameters, std::size_t max_send)
-      : btl::MessageTransport(parameters,
-                              {.transport = "fake", .exclusivity = 1, .max_send = max_send, .eager = max_send}),
+      : btl::MessageTransport(parameters, {.transport = "fake", .max_send = max_send, .eager = max_send}),
         endpoint_(*this, PeerId{1, 1}) {}
 
   FakeModule* peer = nullptr;

@@ -39,6 +39,16 @@ TEST_F(Portals4Flow, ARefusedMessageIsSentAgainAloneAndTheOthersFollowOnceItIsAc
   EXPECT_FALSE(flow.blocked());
 }
 
+TEST_F(Portals4Flow, TheOnlyRefusedMessageIsSentAgainAlone) {
+  flow.on_refused(buffers[0]);
+  for (int i = 1; i < 4; ++i) flow.on_ended();
+  ASSERT_EQ(flow.to_repeat(), &buffers[0]);
+  flow.on_repeated();
+  EXPECT_TRUE(flow.blocked()) << "a new message would be refused as well";
+  flow.on_ended();
+  EXPECT_FALSE(flow.blocked());
+}
+
 TEST_F(Portals4Flow, AMessageThatIsRefusedAgainStaysTheFirst) {
   for (SendBuffer& buffer : buffers) flow.on_refused(buffer);
   for (int round = 0; round < 3; ++round) {

@@ -98,9 +98,25 @@ TEST(SmFragmentPool, TheWindowCountsBothSizesTogether) {
   }
   EXPECT_FALSE(pool.take(1, false));
   EXPECT_FALSE(pool.take(2000, false));
-  EXPECT_TRUE(pool.take(1, true));
+  const FragmentRef answer = pool.take(1, true);
+  ASSERT_TRUE(answer);
+  pool.put_back(answer);
   released[1] = 1;
   EXPECT_TRUE(pool.take(1, false)) << "room given back by the other size counts too";
+}
+
+TEST(SmFragmentPool, TheWindowCountsFragmentsThatAreNotSentYet) {
+  auto memory = mpool::SharedPool::create("test", 1 << 20);
+  ASSERT_TRUE(memory);
+  std::atomic<std::uint32_t> released[2] = {};
+  FragmentPool pool{*memory, released, {1000, 4000}, 512 << 10};
+  pool.set_window(2);
+  const FragmentRef first = pool.take(1, false);
+  const FragmentRef second = pool.take(1, false);
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(pool.take(1, false)) << "all of them may be sent at once, and one sender must not fill the FIFO";
+  pool.put_back(first);
+  EXPECT_TRUE(pool.take(1, false));
 }
 
 TEST(SmFifo, PlaceIsKeptAtEveryFillAndLap) {

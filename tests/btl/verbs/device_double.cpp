@@ -84,7 +84,8 @@ void add_completion(ibv_cq* queue, const ibv_wc& entry) {
 
 void complete(Pair& pair, const Work& work, ibv_wc_status status) {
   ++pair.unsignalled;
-  if ((work.request.send_flags & IBV_SEND_SIGNALED) == 0 && status == IBV_WC_SUCCESS) return;
+  const bool silent = status == IBV_WC_SUCCESS || status == IBV_WC_WR_FLUSH_ERR;
+  if ((work.request.send_flags & IBV_SEND_SIGNALED) == 0 && silent) return;
   pair.places_freed.push_back(std::exchange(pair.unsignalled, 0));
   ibv_wc entry{};
   entry.wr_id = work.request.wr_id;

@@ -6,7 +6,8 @@
 // Invariants: both ends of a connection are in this process.  ibv_post_send() moves the bytes of a work request at
 // once, checks keys, ranges, rights and the depth of the queue, and waits for a receive buffer of the peer where the
 // device would (receiver not ready).  Queue pairs complete in order; an unsignalled request frees its place when a
-// later signalled one of its queue has been polled.  Threads: any; one lock.
+// later signalled one of its queue has been polled.  A flushed unsignalled request has no completion of its own, which
+// the transport must not rely on.  Threads: any; one lock.
 #pragma once
 #include <cstdint>
 

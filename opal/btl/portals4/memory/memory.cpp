@@ -16,11 +16,11 @@ constexpr std::chrono::milliseconds kUnlinkTime{2'000};  // for an operation of 
 
 Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
-  rdm::wire::Handle handle{};
+  DeviceHandle handle{};
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
   const bool reads = includes(rights, Rights::remote_read);
   const bool writes = includes(rights, Rights::remote_write);
-  if (size == 0 || (!reads && !writes)) return rdm::encode_handle(handle);
+  if (size == 0 || (!reads && !writes)) return handle.encode();
   ptl_me_t entry{};
   entry.start = base;
   entry.length = size;
@@ -37,17 +37,17 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   if (result != PTL_OK) {
     log::once(log::Level::info, "btl.portals4 register", "btl.portals4", "memory is reached by messages: {}",
               to_string(error_of(result, "PtlMEAppend")));
-    return rdm::encode_handle(handle);
+    return handle.encode();
   }
   handle.key = entry.match_bits;
-  handle.flags = rdm::wire::kHasKey;
+  handle.flags = DeviceHandle::kHasKey;
   const bool coherent = (interface_.limits().features & PTL_COHERENT_ATOMICS) != 0;
-  if (coherent && reads && writes && includes(rights, Rights::remote_atomic)) handle.flags |= rdm::wire::kAtomics;
+  if (coherent && reads && writes && includes(rights, Rights::remote_atomic)) handle.flags |= DeviceHandle::kAtomics;
   if (entries_.size() <= handle.software.slot) {
     entries_.resize(handle.software.slot + std::size_t{1}, PTL_INVALID_HANDLE);
   }
   entries_[handle.software.slot] = added;
-  return rdm::encode_handle(handle);
+  return handle.encode();
 }
 
 void Memory::unlink(ptl_handle_me_t& entry) noexcept {
@@ -64,24 +64,24 @@ void Memory::unlink(ptl_handle_me_t& entry) noexcept {
 }
 
 Result<void> Memory::remove(const MemoryHandle& handle) {
-  OPAL_TRY_ASSIGN(const rdm::wire::Handle decoded, rdm::decode_handle(handle));
-  OPAL_TRY(table_.remove(rdm::software_part(decoded)));
+  OPAL_TRY_ASSIGN(const DeviceHandle decoded, DeviceHandle::decode(handle));
+  OPAL_TRY(table_.remove(decoded.software_handle()));
   if (decoded.software.slot < entries_.size()) unlink(entries_[decoded.software.slot]);
   return {};
 }
 
 void Memory::invalidate(const MemoryHandle& handle) noexcept {
-  const auto decoded = rdm::decode_handle(handle);
+  const auto decoded = DeviceHandle::decode(handle);
   if (!decoded) return;
-  table_.invalidate(rdm::software_part(*decoded));
-  if ((decoded->flags & rdm::wire::kHasKey) != 0) stale_.add(decoded->software.slot);
+  table_.invalidate(decoded->software_handle());
+  if (decoded->has_key()) stale_.add(decoded->software.slot);
 }
 
 void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  const auto decoded = rdm::decode_handle(handle);
+  const auto decoded = DeviceHandle::decode(handle);
   if (!decoded) return;
-  table_.invalidate_part(rdm::software_part(*decoded), gone);
-  if ((decoded->flags & rdm::wire::kHasKey) != 0) stale_.add(decoded->software.slot);
+  table_.invalidate_part(decoded->software_handle(), gone);
+  if (decoded->has_key()) stale_.add(decoded->software.slot);
 }
 
 void Memory::revoke_stale() noexcept {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/portals4/memory/memory.hpp — memory that peers reach by put and get of the interface: one match list entry
 // per registration, whose match bits are a random key, and the entry of the Context's registration table for accesses
-// by messages (rdm/handle.hpp).  Local buffers need no registration: one memory descriptor covers the address space.
+// by messages (device_handle.hpp).  Local buffers need no registration: one memory descriptor covers the address space.
 // Owned by its module.  Threads: as the module; invalidate() and invalidate_part() from any.
 #pragma once
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/portals4/device/interface.hpp"
-#include "opal/btl/shared/rdm/handle.hpp"
+#include "opal/btl/shared/registrations/device_handle.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/sync/backlog.hpp"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/portals4/messages/flows.hpp — the order of messages per peer.  A receiver without room disables its entry of
-// the portal table (flow control), and the interface refuses all messages until it is enabled again.  Some of a
-// sender's messages in flight may be refused and later ones accepted, so each message has a number (hdr_data):
-//   sender    keeps refused messages, sends nothing new to that peer, sends the first refused one alone until it is
-//             accepted, then the others.
+// the portal table (flow control), and the interface refuses all messages until it is enabled again.  The interface can
+// refuse a message and accept a later one.  So each message has a number (hdr_data):
+//   sender    keeps refused messages and sends nothing new to that peer.  It sends the first refused one alone until it
+//             is accepted, then the others.
 //   receiver  keeps messages that are early, and handles them when those before have arrived.  Credits bound their
-//   number.
+//             number.
 // Numbers count from 0 per endpoint.  Owned by the module.  Threads: as the module.
 #pragma once
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace opal::btl::portals4 {
 
 struct SendBuffer : Operation, rdm::SendBuffer {
   SendBuffer() noexcept : Operation(Kind::message) {}
-  std::uint64_t number = 0;  ///< while in flight: of the message
-  std::size_t size = 0;      ///< while in flight: bytes of the message
+  std::uint64_t number = 0;  ///< of the message, while it is in flight or refused
+  std::size_t size = 0;      ///< bytes of that message
 };
 
 /// The messages to and from one endpoint.
@@ -39,15 +39,15 @@ class OPAL_EXPORT Flow {
 
   // --- Sending
 
-  /// True if new messages must wait, since refused ones are to be sent first.
-  [[nodiscard]] bool blocked() const noexcept { return !refused_.empty(); }
+  /// True if new messages must wait, since refused ones go first and the first of them goes alone.
+  [[nodiscard]] bool blocked() const noexcept { return probing_ || !refused_.empty(); }
   [[nodiscard]] std::uint64_t next_number() const noexcept { return next_; }
   void on_posted() noexcept { ++next_, ++in_flight_; }
   /// A message was refused for lack of room.
   void on_refused(SendBuffer& buffer);
-  /// A message has ended in another way.
+  /// A message was accepted, or has failed for another reason.
   void on_ended() noexcept;
-  /// The next refused message to send again; null: none, or answers must come first.
+  /// The next refused message to send again; null: none, or messages in flight have no event yet.
   [[nodiscard]] SendBuffer* to_repeat() noexcept;
   /// to_repeat() was posted.
   void on_repeated() noexcept;
@@ -67,7 +67,7 @@ class OPAL_EXPORT Flow {
   std::uint64_t next_ = 0;
   std::uint32_t in_flight_ = 0;
   bool probing_ = false;              // one refused message is in flight again, alone
-  bool open_ = false;                 // it was accepted: the others follow
+  bool open_ = false;                 // the last probe was accepted: the others follow without a wait
   std::vector<SendBuffer*> refused_;  // by number
   std::uint64_t expected_ = 0;
   std::map<std::uint64_t, std::vector<std::byte>> early_;  // by number

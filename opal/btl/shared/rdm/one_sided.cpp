@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Put, get and atomics by the network if it has them, else by messages (rdma_emulation.hpp).
-#include "opal/btl/shared/rdm/handle.hpp"
 #include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
+#include "opal/btl/shared/registrations/device_handle.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::rdm {
@@ -13,7 +13,7 @@ void Transport::finish(RdmaOperation& operation, const Error& why) noexcept {
   operations().finish(operation, why);
 }
 
-RdmaOperation* Transport::begin(OperationKind kind, btl::Endpoint& to, const wire::Handle& handle,
+RdmaOperation* Transport::begin(OperationKind kind, btl::Endpoint& to, const DeviceHandle& handle,
                                 Completion& completion) noexcept {
   RdmaOperation* const operation = operations().begin(kind, to, completion, this);
   if (operation == nullptr) return nullptr;
@@ -36,7 +36,7 @@ Post Transport::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here,
   if (pipelined_.takes(remote)) {
     return pipelined_.transfer(kind, to, here, local, remote_address, remote, size, completion);
   }
-  const auto handle = decode_handle(remote);
+  const auto handle = DeviceHandle::decode(remote);
   if (!handle) return refuse(completion, handle.error());
   if (const auto checked = check_claims(handle->software, remote_address, size, right_for(kind)); !checked) {
     return refuse(completion, checked.error());
@@ -44,8 +44,8 @@ Post Transport::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here,
   completion.error = {};
   if (size == 0) return Post::done;
   auto& endpoint = static_cast<Endpoint&>(to);
-  if ((handle->flags & wire::kHasKey) == 0 || !endpoint.one_sided()) {
-    const MemoryHandle software = software_part(*handle);
+  if (!handle->has_key() || !endpoint.one_sided()) {
+    const MemoryHandle software = handle->software_handle();
     return MessageTransport::transfer(kind, to, here, nullptr, remote_address, software, size, completion);
   }
   if (endpoint.state() != Endpoint::State::connected) return Post::again;
@@ -75,7 +75,7 @@ bool Transport::emulate_now(RdmaOperation& operation) noexcept {
     if (done.ok()) static_cast<Endpoint*>(done.operation->to)->on_refused();
     done.transport->finish(*done.operation, done.error);
   };
-  const MemoryHandle software = software_part(transfer.handle);
+  const MemoryHandle software = transfer.handle.software_handle();
   const Post post = emulation().transfer(operation.kind, *operation.to, operation.local, operation.base, software,
                                          operation.total, transfer);
   if (post == Post::again) return false;
@@ -87,11 +87,11 @@ Post Transport::atomic(btl::Endpoint& to, const AtomicRequest& request, Completi
   if (to.dead()) return refuse(completion, to.error());
   if (!native_ || pipelined_.takes(*request.remote)) return emulation().atomic(to, request, completion);
   if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
-  const auto handle = decode_handle(*request.remote);
+  const auto handle = DeviceHandle::decode(*request.remote);
   if (!handle) return refuse(completion, handle.error());
   auto& endpoint = static_cast<Endpoint&>(to);
   const std::size_t size = size_of(request.type);
-  if ((handle->flags & wire::kAtomics) == 0 || !endpoint.one_sided() || !has_atomic(request.op, request.type)) {
+  if ((handle->flags & DeviceHandle::kAtomics) == 0 || !endpoint.one_sided() || !has_atomic(request.op, request.type)) {
     return emulate_atomic(to, request, *handle, completion);
   }
   if (const auto checked = check_claims(handle->software, request.remote_address, size, Rights::remote_atomic);
@@ -111,9 +111,9 @@ Post Transport::atomic(btl::Endpoint& to, const AtomicRequest& request, Completi
   return emulate_atomic(to, request, *handle, completion);
 }
 
-Post Transport::emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const wire::Handle& handle,
+Post Transport::emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const DeviceHandle& handle,
                                Completion& completion) noexcept {
-  const MemoryHandle software = software_part(handle);
+  const MemoryHandle software = handle.software_handle();
   AtomicRequest plain = request;
   plain.remote = &software;
   return emulation().atomic(to, plain, completion);

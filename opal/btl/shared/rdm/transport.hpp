@@ -22,6 +22,7 @@
 #include "opal/btl/shared/rdm/endpoint.hpp"
 #include "opal/btl/shared/rdm/send_buffers.hpp"
 #include "opal/btl/shared/rdm/settings.hpp"
+#include "opal/btl/shared/registrations/device_handle.hpp"
 #include "opal/btl/shared/waiting.hpp"
 
 namespace opal::btl::rdm {
@@ -33,7 +34,7 @@ inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
 
 /// What a network with puts and gets adds to an RdmaOperation.  Its completion is that of the repetition by messages.
 struct Transfer : Completion {
-  wire::Handle handle{};  ///< remote
+  DeviceHandle handle{};  ///< remote
   Transport* transport = nullptr;
   RdmaOperation* operation = nullptr;
   AtomicRequest request{};         ///< of an atomic; without `remote` and `result`
@@ -173,10 +174,10 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
 
   // one_sided.cpp
   /// Takes a slot for an operation of the network; null: none is free.
-  RdmaOperation* begin(OperationKind kind, btl::Endpoint& to, const wire::Handle& handle,
+  RdmaOperation* begin(OperationKind kind, btl::Endpoint& to, const DeviceHandle& handle,
                        Completion& completion) noexcept;
   bool emulate_now(RdmaOperation& operation) noexcept;
-  Post emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const wire::Handle& handle,
+  Post emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const DeviceHandle& handle,
                       Completion& completion) noexcept;
 
   const Settings settings_;

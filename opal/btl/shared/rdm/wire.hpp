@@ -86,17 +86,4 @@ struct Confirm {
   Proof proof;  ///< covers the Welcome, with the key of the session
 };
 
-/// A memory handle.
-struct Handle {
-  std::uint64_t key;       ///< of the network's registration; 0 without kHasKey
-  std::uint32_t flags;     ///< kHasKey, kVirtualAddress, kAtomics
-  std::uint32_t checksum;  ///< checksum_of() all other members; so a garbled handle is refused before its use
-  SoftwareHandle software;
-};
-inline constexpr std::uint32_t kHasKey = 1;
-inline constexpr std::uint32_t kAtomics = 4;         ///< the network's atomics are coherent with the processor's
-inline constexpr std::uint32_t kVirtualAddress = 2;  ///< the network takes addresses, else offsets in the registration
-static_assert(sizeof(Handle) == 48 && std::has_unique_object_representations_v<Handle>, "wire layout v1");
-static_assert(sizeof(Handle) != sizeof(SoftwareHandle), "PipelinedTransfers tells them apart by their length");
-
 }  // namespace opal::btl::rdm::wire

@@ -59,7 +59,7 @@ Result<Fd> make_memory(std::size_t slots_size) {
   return memory;
 }
 
-/// Prevents that a holder of the descriptor writes, shrinks or grows the file.  Requires: the writable mapping exists.
+/// Seals the file: other processes cannot write it, and its size is fixed.  Requires: the writable mapping exists.
 Result<void> seal(const Fd& memory) {
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
     return Error{Errc::os, errno, "fcntl(F_ADD_SEALS, registrations)"};
@@ -174,7 +174,6 @@ class RegistrationTable::PrivateInChild final : private ForkListener {
 };
 
 RegistrationTable::RegistrationTable(RegistrationTable&&) noexcept = default;
-RegistrationTable& RegistrationTable::operator=(RegistrationTable&&) noexcept = default;
 RegistrationTable::~RegistrationTable() = default;
 
 void RegistrationTable::Unfollow::operator()(memory::MappingTable* table) const noexcept {
@@ -207,6 +206,16 @@ Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
 
 Result<void> RegistrationTable::renew() {
   OPAL_TRY_ASSIGN(Fd memory, make_memory(map_.size() - kMappingsSize));
+  Result<void> moved;
+  memory::address_space::while_unchanged([&] { moved = move_to(memory); });
+  OPAL_TRY(moved);
+  OPAL_TRY(seal(memory));
+  memory_ = std::move(memory);
+  private_in_child_ = std::make_unique<PrivateInChild>(map_, memory_.get());
+  return {};
+}
+
+Result<void> RegistrationTable::move_to(const Fd& memory) noexcept {
   static constexpr std::array<std::byte, kPage> kZeros{};
   // Without an address-space registration the list of mappings was never used, and reading it would allocate its pages.
   const std::size_t used = map_.size() - (mappings_ == nullptr ? kMappingsSize : 0);
@@ -217,16 +226,12 @@ Result<void> RegistrationTable::renew() {
       return Error{Errc::no_memory, errno, "pwrite(registrations)", at};
     }
   }
-  private_in_child_.reset();
   // At the same address: pointers to the table stay valid.
   if (const long mapped = raw_syscall(SYS_mmap, reinterpret_cast<long>(map_.data()), static_cast<long>(map_.size()),
                                       PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, memory.get(), 0);
       mapped < 0) {
     return Error{Errc::os, static_cast<int>(-mapped), "mmap(registrations)", map_.size()};
   }
-  OPAL_TRY(seal(memory));
-  memory_ = std::move(memory);
-  private_in_child_ = std::make_unique<PrivateInChild>(map_, memory_.get());
   return {};
 }
 
@@ -256,9 +261,10 @@ Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
   if (mappings_ != nullptr) {
     return Error{Errc::limit_reached, 0, "address-space registration: this Context has one already"};
   }
+  if (free_.empty()) return no_free_slot();
   // The pages of the list are reserved as it grows: most programs use few or none of them.
   OPAL_TRY_ASSIGN(memory::MappingTable table, memory::MappingTable::create(shared_mappings()));
-  mappings_.reset(std::make_unique<memory::MappingTable>(table).release());
+  mappings_.reset(new memory::MappingTable{table});
   if (auto followed = memory::address_space::follow(*mappings_); !followed) {
     mappings_.reset();
     return followed.error();
@@ -267,8 +273,8 @@ Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
 }
 
 Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t size, Rights rights,
-                                            std::uint64_t flags) {
-  if (free_.empty()) return Error{Errc::limit_reached, 0, "register_memory: all registration slots are taken", count_};
+                                            std::uint64_t high_bits) {
+  if (free_.empty()) return no_free_slot();
   const std::uint32_t index = free_.front();
   free_.pop_front();
   ++live_;
@@ -278,7 +284,7 @@ Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t
   slot.base.store(address, kFieldStore);
   slot.size.store(size, kFieldStore);
   slot.hole.store(0, kFieldStore);
-  slot.rights.store(flags | static_cast<std::uint32_t>(rights), kFieldStore);
+  slot.rights.store(high_bits | static_cast<std::uint32_t>(rights), kFieldStore);
   next_generation_ += 2;
   slot.generation.store(next_generation_ + 1, std::memory_order_release);
   const SoftwareHandle handle{next_generation_ + 1, address, size, index, static_cast<std::uint32_t>(rights)};
@@ -296,22 +302,21 @@ Result<void> RegistrationTable::check(const MemoryHandle& handle, std::uint64_t 
 
 void RegistrationTable::invalidate(const MemoryHandle& handle) noexcept {
   const auto decoded = SoftwareHandle::decode(handle);
-  if (!decoded || decoded->slot >= count_) return;
+  if (!decoded || !names_slot(*decoded)) return;
   std::uint64_t live = decoded->generation;
   slots()[decoded->slot].generation.compare_exchange_strong(live, live + 1, std::memory_order_release, kRelaxed);
 }
 
 void RegistrationTable::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
   const auto decoded = SoftwareHandle::decode(handle);
-  if (!decoded || decoded->slot >= count_) return;
+  if (!decoded || !names_slot(*decoded)) return;
   RegistrationSlot& slot = slots()[decoded->slot];
   if (slot.generation.load(std::memory_order_acquire) != decoded->generation) return;
   const std::uint64_t base = slot.base.load(kRelaxed);
   const memory::Range all{base, base + slot.size.load(kRelaxed)};
   if (!gone.overlaps(all)) return;
-  const memory::Range pages = memory::Range::pages(std::max(gone.begin, all.begin), 0);
-  const std::uint64_t first = (pages.begin - base / kPage * kPage) / kPage;
-  const std::uint64_t end = (std::min(gone.end, all.end) - base / kPage * kPage + kPage - 1) / kPage;
+  const std::uint64_t first = std::max(gone.begin, all.begin) / kPage - base / kPage;
+  const std::uint64_t end = (std::min(gone.end, all.end) + kPage - 1) / kPage - base / kPage;
   if (end > UINT32_MAX) return invalidate(handle);  // the part ends beyond 16 TiB: it cannot be stored
   std::uint64_t before = slot.hole.load(kRelaxed);
   std::uint64_t now = 0;
@@ -325,17 +330,14 @@ void RegistrationTable::invalidate_part(const MemoryHandle& handle, memory::Rang
 
 Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
   OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
-  if (decoded.slot >= count_) {
-    return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
-  }
+  const Error stale{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
+  if (!names_slot(decoded)) return stale;
   RegistrationSlot& slot = slots()[decoded.slot];
   const std::uint64_t generation = slot.generation.load(kRelaxed);
-  if (generation != decoded.generation && generation != decoded.generation + 1) {  // + 1: after invalidate()
-    return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
-  }
+  if (generation != decoded.generation && generation != decoded.generation + 1) return stale;  // + 1: invalidated
   slot.generation.store(0, std::memory_order_release);
   if ((slot.rights.load(kRelaxed) & kAddressSpace) != 0) mappings_.reset();
-  slot.size.store(0, std::memory_order_release);
+  slot.size.store(0, std::memory_order_release);  // PoolWatch skips a slot of size 0
   free_.push_back(decoded.slot);
   --live_;
   for (Follower* const follower : followers_) follower->registration_ended(decoded.generation);

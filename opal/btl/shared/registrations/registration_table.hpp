@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/shared/registrations/registration_table.hpp — the registrations of one Context, for every transport that
-// checks them in software (self, sm, tcp): base, size, rights and a generation per slot.
+// checks them in software, also for those that do so only at times (emulated puts and gets): base, size, rights and a
+// generation per slot.
 //
 // * The table is in a memfd, so that a peer on the same host can map it and check a handle before a single copy.  For
 //   other peers the target checks when the request arrives.
-// * Behind the slots is the list of all mappings of the process.  It is filled once the address space is registered.
+// * Behind the slots is the list of all mappings of the process.  add_address_space() fills it.
 // * A handle is valid while its slot has the generation of the handle.  A generation is never used twice, and the first
 //   one is random, so a stale handle never becomes valid again.
 // Threads: one thread at a time for all functions that change registrations (the Context's lock), except invalidate()
@@ -57,7 +58,7 @@ struct RegistrationSlot {
   std::atomic<std::uint64_t> generation;
   std::atomic<std::uint64_t> base;
   std::atomic<std::uint64_t> size;
-  std::atomic<std::uint64_t> rights;  ///< low 32 bits: Rights; high 32 bits: see pool_of()
+  std::atomic<std::uint64_t> rights;  ///< bits 0-30: Rights; 31: address space; 32-63: see pool_of()
   std::atomic<std::uint64_t> hole;    ///< unmapped pages: low 32 bits: first page from base's; high 32 bits: number
 };
 static_assert(sizeof(RegistrationSlot) == 40, "layout v2: slots are addressed by index");
@@ -99,7 +100,7 @@ class OPAL_EXPORT RegistrationView {
 class OPAL_EXPORT RegistrationTable {
  public:
   RegistrationTable(RegistrationTable&&) noexcept;
-  RegistrationTable& operator=(RegistrationTable&&) noexcept;
+  RegistrationTable& operator=(RegistrationTable&&) = delete;
   ~RegistrationTable();
 
   /// An object that depends on registrations and is notified when they end.
@@ -161,13 +162,24 @@ class OPAL_EXPORT RegistrationTable {
   RegistrationTable(Fd memory, Mapping map, std::uint32_t slots, std::uint64_t first_generation);
   [[nodiscard]] std::span<RegistrationSlot> slots() const noexcept;
   [[nodiscard]] memory::SharedMappings& shared_mappings() const noexcept;
-  Result<MemoryHandle> add(std::uint64_t base, std::uint64_t size, Rights rights, std::uint64_t flags);
+  /// `high_bits`: those of RegistrationSlot::rights beside `rights`.
+  Result<MemoryHandle> add(std::uint64_t base, std::uint64_t size, Rights rights, std::uint64_t high_bits);
+  [[nodiscard]] Error no_free_slot() const noexcept {
+    return {Errc::limit_reached, 0, "register_memory: all registration slots are taken", count_};
+  }
+  /// True if `handle` has a slot of this table and a generation that add() can have returned.
+  [[nodiscard]] bool names_slot(const SoftwareHandle& handle) const noexcept {
+    return handle.slot < count_ && handle.generation % 2 != 0;
+  }
+  /// Copies the table to `memory` and maps that in its place.
+  Result<void> move_to(const Fd& memory) noexcept;
 
   /// Marks registrations in a shared pool as private memory when the program replaces their pages: a mapping of the
   /// pool in a peer would show the old pages.
   class PoolWatch;
 
-  /// Replaces the table in a forked child by a private copy, so that the child does not change its parent's.
+  /// Makes the pages of the table private in a forked child, so that the child does not change its parent's.  The child
+  /// sees later changes of the parent in pages that it has not written: copying all of them would make each fork slow.
   class PrivateInChild;
 
   struct Unfollow {
@@ -177,7 +189,7 @@ class OPAL_EXPORT RegistrationTable {
   Fd memory_;
   Mapping map_;
   std::uint32_t count_;
-  std::uint64_t next_generation_;   // of the latest registration, minus 1: even; +2 per registration
+  std::uint64_t next_generation_;   // the latest generation minus 1: even.  Each registration adds 2
   std::deque<std::uint32_t> free_;  // oldest first, so that a slot is reused as late as possible
   std::size_t live_ = 0;
   std::unique_ptr<memory::MappingTable, Unfollow> mappings_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/messages/message_link.hpp — the memory and descriptors through which two processes exchange messages.
-// The handshake makes it (connections/link.hpp).  Owns all of them.  Threads: as the module.
+// The handshake makes it (connections/link.hpp), in the thread of the connection manager.  Owns all of them.
+// Threads: then as the module.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,8 +15,8 @@ namespace opal::btl::sm {
 struct MessageLink {
   std::uint32_t index = 0;          ///< names the peer in items of this module's FIFO
   std::uint32_t index_there = 0;    ///< names this module in items of the peer's FIFO
-  std::uint32_t peer_max_send = 0;  ///< largest message of the peer, bytes
-  bool fences_paid = false;         ///< argument of sender_fence(): both processes accept remote fences
+  std::uint32_t peer_max_send = 0;  ///< the peer sends no longer message, bytes
+  bool fences_paid = false;         ///< the receiver executes the fence for both sides, see asymmetric_fence.hpp
   std::unique_ptr<OutSegment> out;  ///< messages to the peer
   InSegment in;                     ///< messages from the peer
   PeerInbox inbox;                  ///< the peer's

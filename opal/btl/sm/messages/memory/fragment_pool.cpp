@@ -6,7 +6,8 @@
 namespace opal::btl::sm {
 namespace {
 
-// Sequence numbers have 16 bits.  So fragments and records in flight in one direction must stay far below 2^15.
+// Sequence numbers have 16 bits, and the receiver compares them for equality.  So fragments (twice this number) and
+// records in flight in one direction stay below 2^16.
 constexpr std::uint32_t kMostFragments = 8192;
 // Bytes allocated at a time: enough to amortise the system call, few enough for a peer that gets few messages.
 constexpr std::size_t kGrowth = std::size_t{32} << 10;
@@ -34,7 +35,7 @@ bool FragmentPool::refill(Class& pool, std::uint32_t keep, std::uint32_t window)
   for (Class& each : classes_) reclaim(each);
   if (broken_) return false;
   if (pool.free.empty()) grow(pool);
-  return pool.has_more_than(keep) && flying_ < window;
+  return pool.has_more_than(keep) && taken_ < window;
 }
 
 void FragmentPool::reclaim(Class& pool) noexcept {
@@ -49,7 +50,7 @@ void FragmentPool::reclaim(Class& pool) noexcept {
   }
   pool.flying -= back;
   pool.reclaimed += back;
-  flying_ -= back;
+  taken_ -= back;
 }
 
 void FragmentPool::grow(Class& pool) noexcept {

@@ -38,34 +38,35 @@ class OPAL_EXPORT FragmentPool {
   /// Number of small fragments, and of items in the peer's FIFO beyond the window, that only answers may use.
   static constexpr std::uint32_t kForAnswers = 8;
 
-  /// Limits the fragments in flight to `window` (answers: kForAnswers more): this sender's share of the peer's FIFO.
+  /// Limits the fragments that are taken and not returned to `window` (answers: kForAnswers more): this sender's share
+  /// of the peer's FIFO.
   void set_window(std::uint32_t window) noexcept { window_ = window; }
 
   /// Takes a fragment for a message of `size` bytes.  Requires: size <= the largest payload.  `answer`: is_answer(tag).
-  /// Empty: too many are in flight, no memory is left, or broken().
+  /// Empty: too many are taken, no memory is left, or broken().
   [[nodiscard]] FragmentRef take(std::size_t size, bool answer) noexcept {
     const std::uint32_t size_class = size <= classes_[0].payload ? 0 : 1;
     Class& pool = classes_[size_class];
     const std::uint32_t keep = answer ? 0 : pool.for_answers;
     const std::uint32_t window = answer ? window_ + kForAnswers : window_;
-    if ((!pool.has_more_than(keep) || flying_ >= window) && !refill(pool, keep, window)) [[unlikely]]
+    if ((!pool.has_more_than(keep) || taken_ >= window) && !refill(pool, keep, window)) [[unlikely]]
       return {};
     const std::uint32_t line = pool.free.back();
     pool.free.pop_back();
+    ++taken_;
     return at(line, size_class);
   }
 
   /// Returns an unsent fragment to the pool.
-  void put_back(FragmentRef fragment) noexcept { classes_[fragment.size_class].free.push_back(fragment.line); }
-
-  /// Marks a fragment as sent: the receiver owns it until it advances its counter.
-  void sent(FragmentRef fragment) noexcept {
-    classes_[fragment.size_class].push_sent(fragment.line);
-    ++flying_;
+  void put_back(FragmentRef fragment) noexcept {
+    classes_[fragment.size_class].free.push_back(fragment.line);
+    --taken_;
   }
 
-  /// Sets for each class with fragments in flight the value that the receiver's counter has when one more fragment than
-  /// the last take() has found is returned.
+  /// Marks a fragment as sent: the receiver owns it until it advances its counter.
+  void sent(FragmentRef fragment) noexcept { classes_[fragment.size_class].push_sent(fragment.line); }
+
+  /// Sets, for each class with fragments in flight, the value of the receiver's counter at which one more is free.
   void mark(std::span<std::uint32_t, wire::kFragmentClasses> counters) const noexcept {
     for (std::size_t i = 0; i < classes_.size(); ++i) {
       if (classes_[i].flying != 0) counters[i] = classes_[i].reclaimed + 1;
@@ -77,7 +78,7 @@ class OPAL_EXPORT FragmentPool {
     return {reinterpret_cast<wire::FragmentHeader*>(base_ + std::size_t{line} * kCacheLine), line, size_class};
   }
 
-  /// True when the receiver's counter had an invalid value; take() then gives nothing new.
+  /// True when the receiver's counter had an invalid value; take() then only returns those that are free already.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
@@ -114,7 +115,7 @@ class OPAL_EXPORT FragmentPool {
   std::byte* base_;
   std::array<Class, wire::kFragmentClasses> classes_;
   std::uint32_t window_ = UINT32_MAX - kForAnswers;
-  std::uint32_t flying_ = 0;  // of both classes
+  std::uint32_t taken_ = 0;  // of both classes, in flight or not yet sent
   bool broken_ = false;
 };
 
