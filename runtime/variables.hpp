@@ -12,7 +12,4 @@ inline constexpr char kJobIdVariable[] = "OPAL_INTERNAL_JOB_ID";
 /// later launcher or daemon kills the process.
 inline constexpr char kSessionVariable[] = "OPAL_INTERNAL_SESSION";
 
-/// The address of the launcher's or daemon's active-message Context, in hexadecimal.
-inline constexpr char kDaemonVariable[] = "OPAL_INTERNAL_DAEMON";
-
 }  // namespace runtime

@@ -119,12 +119,11 @@ void Opald::run(const opal::Secret& secret) {
   oob::DaemonHost hooks{.say = [this](const std::string& line) {
     if (uplink_) tell(launch::Say{line});
   }};
-  hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
+  hooks.on_message = [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
     on_message(from, topic, std::move(content));
   };
-  hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error& why) { on_closed(peer, why); };
-  auto oob = oob::Daemon::open(loop_, launch::store_with(bootstrap_.settings), secret, bootstrap_.job_id, UINT32_MAX,
-                               std::move(hooks));
+  hooks.on_lost = [this](opal::am::Endpoint& peer, const Error& why) { on_closed(peer, why); };
+  auto oob = oob::Daemon::open(loop_, launch::store_with(bootstrap_.settings), secret, std::move(hooks));
   if (!oob) give_up(opal::to_string(oob.error()));
   oob_ = std::move(*oob);
   const auto launcher = oob_->connect(oob::as_bytes(bootstrap_.launcher));
@@ -323,7 +322,6 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
   options.environment = launch.environment;
   options.working_directory = launch.working_directory;
   launch::Variables shared = launch::job_variables(options, {bootstrap_.job_id, session_.name(), secret_file_});
-  shared.emplace_back(kDaemonVariable, oob::to_hex(oob_->address()));
   std::string search_path = "/usr/bin:/bin";
   for (const auto& [name, value] : shared) {
     if (name == "PATH") search_path = value;

@@ -290,24 +290,21 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
 
   hosts_ = hosts_of_job(allocation, options_);
   pmix::forget_outer_launcher();
-  oob::DaemonHost hooks{.say = [this](const std::string& line) { job_->say(line); }};
-  hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
-    if (hub_) hub_->on_message(from, topic, std::move(content));
-  };
-  hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error& why) {
-    if (hub_) hub_->on_lost(peer, why);
-  };
-  auto oob = oob::Daemon::open(loop_, store, *secret, session_.name(), allocation.ranks, std::move(hooks));
   Options options = options_;
   shared_ = job_variables(options_, {session_.name(), session_.name(), *secret_file});
-  if (oob) {
+  if (hosts_.size() > 1) {
+    auto oob = oob::Daemon::open(loop_, store, *secret,
+                                 {.say = [this](const std::string& line) { job_->say(line); },
+                                  .on_message =
+                                      [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
+                                        if (hub_) hub_->on_message(from, topic, std::move(content));
+                                      },
+                                  .on_lost =
+                                      [this](opal::am::Endpoint& peer, const Error& why) {
+                                        if (hub_) hub_->on_lost(peer, why);
+                                      }});
+    if (!oob) return {0, fmt::format("daemons could not reach this host: {}", opal::to_string(oob.error()))};
     oob_ = std::move(*oob);
-    shared_.emplace_back(kDaemonVariable, oob::to_hex(oob_->address()));
-  } else if (hosts_.size() > 1) {
-    return {0, fmt::format("daemons could not reach this host: {}", opal::to_string(oob.error()))};
-  } else {
-    options.warnings.push_back(
-        fmt::format("ranks cannot reach the launcher by active messages: {}", opal::to_string(oob.error())));
   }
   quiescence_.emplace(loop_, allocation.ranks,
                       [this](const std::string& request) { local_->server()->ask_for_checkpoint(request); });

@@ -36,19 +36,16 @@ struct Daemon::Peer {
       : endpoint(to), connection(to, role, upgrader) {}
   opal::am::Endpoint& endpoint;
   Connection connection;
-  int rank = -1;  // until its hello
 };
 
-Daemon::Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, std::string job_id,
-               unsigned ranks, DaemonHost host)
-    : loop_(loop), store_(store), secret_(secret), job_id_(std::move(job_id)), ranks_(ranks), host_(std::move(host)) {}
+Daemon::Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, DaemonHost host)
+    : loop_(loop), store_(store), secret_(secret), host_(std::move(host)) {}
 
 Daemon::~Daemon() = default;
 
 Result<std::unique_ptr<Daemon>> Daemon::open(event::Loop& loop, const opal::config::Store& store,
-                                             const opal::Secret& secret, std::string job_id, unsigned ranks,
-                                             DaemonHost host) {
-  std::unique_ptr<Daemon> daemon{new Daemon{loop, store, secret, std::move(job_id), ranks, std::move(host)}};
+                                             const opal::Secret& secret, DaemonHost host) {
+  std::unique_ptr<Daemon> daemon{new Daemon{loop, store, secret, std::move(host)}};
   OPAL_TRY_ASSIGN(const opal::am::Config config, store.load(opal::am::kGroup));
   // Without tcp the first Context has everything, and nothing is better.
   opal::config::Store first = store;
@@ -272,7 +269,7 @@ void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
   receive(*peer, from, delivery.data);
 }
 
-/// A peer that has connected again has a new endpoint.  Ends the connection on its old endpoint; on_daemon_lost runs
+/// A peer that has connected again has a new endpoint.  Ends the connection on its old endpoint; on_lost runs
 /// for it before the first message of the new one.
 void Daemon::supersede(const opal::am::Endpoint& fresh) {
   const auto former =
@@ -283,7 +280,7 @@ void Daemon::supersede(const opal::am::Endpoint& fresh) {
   expel(endpoint);
 }
 
-/// Ends the connection on `endpoint`, because the peer has a new incarnation.  on_daemon_lost runs before the first
+/// Ends the connection on `endpoint`, because the peer has a new incarnation.  on_lost runs before the first
 /// message of the new connection, which may use the same endpoint.
 void Daemon::renew(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
@@ -293,46 +290,18 @@ void Daemon::renew(opal::am::Endpoint& endpoint) {
   }
   const std::unique_ptr<Peer> over = std::move(entry->second);
   peers_.erase(entry);
-  forget(*over, {Errc::peer_gone, 0, "oob: the peer has made its connection anew"});
+  host_.on_lost(over->endpoint, {Errc::peer_gone, 0, "oob: the peer has made its connection anew"});
 }
 
 void Daemon::receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece) {
   const auto message = peer.connection.receive(from, piece);
   step_peer(peer);
   if (!message) {
-    host_.say(fmt::format("a message of {} is dropped: {}",
-                          peer.rank < 0 ? "an unknown process" : fmt::format("rank {}", peer.rank),
-                          opal::to_string(message.error())));
+    host_.say(fmt::format("a message of another daemon is dropped: {}", opal::to_string(message.error())));
     return;
   }
-  if (*message != nullptr) handle(peer, **message);
-}
-
-void Daemon::handle(Peer& peer, const Assembler::Message& message) {
-  const auto& [topic, content] = message;
-  if (topic == Topic::hello) return on_hello(peer, content);
-  if (peer.rank < 0 && topic >= Topic::user && host_.on_daemon_message) {
-    return host_.on_daemon_message(peer.endpoint, topic, peer.connection.stream().take(message));
-  }
-  if (peer.rank < 0) return send_to(peer, Topic::refused, as_bytes("say hello first"));
-  if (topic == Topic::echo) send_to(peer, Topic::echo_reply, content);
-}
-
-void Daemon::on_hello(Peer& peer, ByteSpan content) {
-  Hello hello{};
-  if (!opal::read_object(content, hello)) return send_to(peer, Topic::refused, as_bytes("hello too short"));
-  if (as_text(content.subspan(sizeof hello)) != job_id_) {
-    return send_to(peer, Topic::refused, as_bytes("that is another job"));
-  }
-  if (hello.rank >= ranks_) return send_to(peer, Topic::refused, as_bytes("no such rank in this job"));
-  peer.rank = static_cast<int>(hello.rank);
-  send_to(peer, Topic::welcome, {});
-}
-
-/// Sends an answer.  If the queue of the peer is full, the answer is dropped.
-void Daemon::send_to(Peer& peer, Topic topic, ByteSpan content) {
-  (void)peer.connection.stream().send(topic, content);
-  step_peer(peer);
+  if (*message == nullptr || (*message)->topic < Topic::user) return;
+  host_.on_message(peer.endpoint, (*message)->topic, peer.connection.stream().take(**message));
 }
 
 // --- Ends
@@ -345,17 +314,12 @@ void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) 
   kick();
 }
 
-/// Removes a peer without an endpoint.  The process guard reports the deaths of ranks, so the job is not informed here.
+/// Removes a peer without an endpoint.
 void Daemon::lose(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
   if (entry == peers_.end()) return;
-  forget(*entry->second, endpoint.error());
+  host_.on_lost(entry->second->endpoint, endpoint.error());
   disconnect(endpoint);
-}
-
-/// Calls on_daemon_lost for a peer that is no rank.
-void Daemon::forget(Peer& peer, const Error& why) {
-  if (peer.rank < 0 && host_.on_daemon_lost) host_.on_daemon_lost(peer.endpoint, why);
 }
 
 }  // namespace runtime::oob

@@ -2,9 +2,8 @@
 // runtime/oob/daemon.hpp — a daemon's (or the launcher's) end of the out-of-band channel.  It runs active-message
 // Contexts in the event loop: the base Context, for tcp only, where every connection begins; and the upgrade Context,
 // for all transports, opened by the first transport upgrade.
-// A rank connects and sends Hello.  A peer without a valid Hello is another daemon if DaemonHost has on_daemon_message,
-// and is refused otherwise.  The endpoint of the base Context identifies a peer, also when that endpoint has failed and
-// the upgrade carries the messages.  Threads: the loop's thread.
+// The endpoint of the base Context identifies a peer, another daemon, also when that endpoint has failed and the
+// upgrade carries the messages.  Threads: the loop's thread.
 #pragma once
 #include <functional>
 #include <map>
@@ -23,26 +22,26 @@ namespace runtime::oob {
 /// What the daemon needs from the job; called in the loop's thread.
 struct DaemonHost {
   std::function<void(const std::string& line)> say;  ///< prints a line for the user
-  /// A message with Topic::user or above from a peer that is no rank: another daemon, which has proved the secret.
-  std::function<void(opal::am::Endpoint& from, Topic topic, std::string content)> on_daemon_message = {};
-  /// The connection to a peer that is no rank has ended.  After the call the endpoint is disconnected, or it carries a
-  /// new connection of the same process.
-  std::function<void(opal::am::Endpoint& peer, const Error& why)> on_daemon_lost = {};
+  /// A message with Topic::user or above from another daemon, which has proved the secret.
+  std::function<void(opal::am::Endpoint& from, Topic topic, std::string content)> on_message =
+      [](opal::am::Endpoint&, Topic, const std::string&) {};
+  /// The connection to another daemon has ended.  After the call the endpoint is disconnected, or it carries a new
+  /// connection of the same process.
+  std::function<void(opal::am::Endpoint& peer, const Error& why)> on_lost = [](opal::am::Endpoint&, const Error&) {};
 };
 
 class Daemon final : private opal::am::Observer, private Upgrader {
  public:
-  /// `secret`: of the job; every peer must prove it.  `ranks`: number of ranks; a Hello with a higher rank is refused.
-  /// `loop` must outlive the daemon.  Errors: those of am::Context::open.
+  /// `secret`: of the job; every peer must prove it.  `loop` must outlive the daemon.  Errors: those of
+  /// am::Context::open.
   static Result<std::unique_ptr<Daemon>> open(event::Loop& loop, const opal::config::Store& store,
-                                              const opal::Secret& secret, std::string job_id, unsigned ranks,
-                                              DaemonHost host);
+                                              const opal::Secret& secret, DaemonHost host);
   ~Daemon() override;
 
-  /// The address for connect() of another daemon and, in hexadecimal, kDaemonVariable.  Valid as long as this object.
+  /// The address for connect() of another daemon.  Valid as long as this object.
   [[nodiscard]] ByteSpan address() const noexcept { return base_.context->address(); }
 
-  /// Connects to another daemon.  The endpoint is valid until disconnect() or the return of on_daemon_lost for it.
+  /// Connects to another daemon.  The endpoint is valid until disconnect() or the return of on_lost for it.
   /// Errors: those of am::Context::connect.
   Result<opal::am::Endpoint*> connect(ByteSpan address);
 
@@ -73,8 +72,7 @@ class Daemon final : private opal::am::Observer, private Upgrader {
     /// Progresses the Context.  Returns awake.
     bool advance();
   };
-  Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, std::string job_id,
-         unsigned ranks, DaemonHost host);
+  Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, DaemonHost host);
   Result<void> open_side(Side& side, const opal::config::Store& store, const opal::btl::Handler& handler);
   // opal::am::Observer
   void on_peer_failed(opal::am::Endpoint& endpoint, const Error& why) noexcept override;
@@ -88,8 +86,6 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   void renew(opal::am::Endpoint& endpoint);
   void supersede(const opal::am::Endpoint& fresh);
   void receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece);
-  void handle(Peer& peer, const Assembler::Message& message);
-  void on_hello(Peer& peer, ByteSpan content);
   bool take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece);
   void expel(opal::am::Endpoint& endpoint);
   void service();
@@ -99,15 +95,11 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   void step();
   void step_peer(Peer& peer);
   Peer& peer_of(opal::am::Endpoint& endpoint, Connection::Role role = Connection::Role::offers);
-  void send_to(Peer& peer, Topic topic, ByteSpan content);
   void lose(opal::am::Endpoint& endpoint);
-  void forget(Peer& peer, const Error& why);
 
   event::Loop& loop_;
   const opal::config::Store store_;
   const opal::Secret secret_;
-  const std::string job_id_;
-  const unsigned ranks_;
   const DaemonHost host_;
   bool can_upgrade_ = false;  // am_transports allows other transports than tcp, and their Context could be opened
   Side base_;

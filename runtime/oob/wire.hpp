@@ -17,16 +17,11 @@ namespace runtime::oob {
 /// The one active-message tag of this channel.
 inline constexpr opal::Tag kActiveMessageTag = opal::kRuntimeTags.first;
 
-inline constexpr std::uint16_t kVersion = 4;
+inline constexpr std::uint16_t kVersion = 5;
 inline constexpr std::uint64_t kLargestMessage = 8U << 20;  ///< bytes; more is refused at both ends
 
 /// What a message is about.
 enum class Topic : std::uint16_t {
-  hello = 1,       ///< rank to daemon, the first message: Hello, then the job id
-  welcome = 2,     ///< daemon to rank: accepts the hello; empty
-  refused = 3,     ///< daemon to rank: refuses the hello; the reason as text
-  echo = 4,        ///< rank to daemon: requests an echo_reply
-  echo_reply = 5,  ///< daemon to rank: the content of the echo
   // Notes: one piece each, not numbered.  connection.hpp uses them, but for acknowledge.
   acknowledge = 32,    ///< carries only the header
   want = 33,           ///< Note: requests the peer's address for better transports
@@ -65,13 +60,6 @@ struct Note {
 static_assert(sizeof(Note) == 16 && std::has_unique_object_representations_v<Note>,
               "copied as bytes between processes: no padding");
 
-struct Hello {
-  std::uint32_t rank;
-  std::uint32_t pid;
-};
-static_assert(sizeof(Hello) == 8 && std::has_unique_object_representations_v<Hello>,
-              "copied as bytes between processes: no padding");
-
 /// Puts the pieces of one peer's messages together, each message once and in the order of the numbers.
 class OPAL_EXPORT Assembler {
  public:
@@ -102,7 +90,7 @@ class OPAL_EXPORT Assembler {
 /// The header of a piece.  Errors: protocol, version_mismatch.
 OPAL_EXPORT Result<PieceHeader> read_header(ByteSpan piece);
 
-/// Bytes as lower-case hexadecimal text: for daemon addresses in the environment, and the bootstrap line of opald.
+/// Bytes as lower-case hexadecimal text, for the bootstrap line of opald.
 OPAL_EXPORT std::string to_hex(ByteSpan bytes);
 OPAL_EXPORT Result<std::string> from_hex(std::string_view text);  ///< Errors: protocol
 

@@ -39,9 +39,9 @@ std::string locality_of(const std::vector<std::uint32_t>& cpus) {
   return Text{raw}.get();
 }
 
-/// PMIX_NODE_MAP and PMIX_PROC_MAP; a map that libpmix cannot generate is left out.  The first is in the format of
-/// PMIx_generate_regex() with names in full: libpmix 4.2.2 copies the letters of a name into 50 bytes without a bounds
-/// check, and converts its numbers to int.
+/// PMIX_NODE_MAP and, unless libpmix has no memory, PMIX_PROC_MAP.  This code writes the node map itself, with names in
+/// full: PMIx_generate_regex() of libpmix 4.2.2 overflows a buffer of 50 bytes for long names, and converts numbers in
+/// names to int.
 void add_maps(InfoList& infos, const std::vector<const HostRanks*>& hosts) {
   std::string names;
   std::string ranks;

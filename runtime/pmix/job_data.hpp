@@ -25,12 +25,13 @@ struct JobDescription {
   std::string session_directory;  ///< for files of the server and its clients
   std::string working_directory;
   unsigned ranks = 0;
-  hwloc_topology* topology = nullptr;            ///< of this host, for the clients, too; lives as long as the server
-  std::vector<std::vector<std::uint32_t>> cpus;  ///< per rank of the own host, those it is bound to; empty: all
+  hwloc_topology* topology = nullptr;  ///< of this host, for the clients, too; lives as long as the server
+  std::vector<std::vector<std::uint32_t>>
+      cpus;  ///< one entry per rank of the own host: its CPUs; an empty entry: the rank is not bound
 };
 
-/// PMIx's number of the host of this index: hosts without ranks have none and are not counted.  Of the index behind the
-/// last one: how many there are.
+/// PMIx's number of the host of this index; hosts without ranks are not counted.  node_id(job, job.hosts.size()) is the
+/// number of hosts with ranks.
 std::uint32_t node_id(const JobDescription& job, std::size_t host);
 
 /// The infos for PMIx_server_register_nspace; the server must be initialised.

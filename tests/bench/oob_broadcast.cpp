@@ -39,12 +39,12 @@ class Member final : private daemon::TreeUser {
     opal::config::Store store;
     store.set("am_transports", transports);
     oob::DaemonHost hooks{.say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
-    hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic, std::string content) {
+    hooks.on_message = [this](opal::am::Endpoint& from, oob::Topic, std::string content) {
       neighbours_.push_back(&from);
       tree_->on_frame(from, std::move(content));
     };
-    hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error&) { tree_->on_closed(peer); };
-    oob_ = oob::Daemon::open(*loop_, store, opal::Secret::from_text(kSecret).value(), "bench", 0, hooks).value();
+    hooks.on_lost = [this](opal::am::Endpoint& peer, const Error&) { tree_->on_closed(peer); };
+    oob_ = oob::Daemon::open(*loop_, store, opal::Secret::from_text(kSecret).value(), hooks).value();
   }
   [[nodiscard]] std::string address() const { return std::string{oob::as_text(oob_->address())}; }
 

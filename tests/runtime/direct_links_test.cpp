@@ -18,26 +18,26 @@ class DirectLinksTest : public ::testing::Test {
     store.set("am_transports", "tcp");
     oob::DaemonHost asker{.say = [](const std::string&) {}};
     oob::DaemonHost owner = asker;
-    asker.on_daemon_message = [this](opal::am::Endpoint&, oob::Topic, const std::string&) {
+    asker.on_message = [this](opal::am::Endpoint&, oob::Topic, const std::string&) {
       ++answers;
       links->answered(kHost);
       loop->stop();
     };
-    owner.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, const std::string& content) {
+    owner.on_message = [this](opal::am::Endpoint& from, oob::Topic topic, const std::string& content) {
       guests.insert(&from);
       if (!answering) return;
       EXPECT_TRUE(b->send(from, topic, content));
     };
-    owner.on_daemon_lost = [this](opal::am::Endpoint&, const Error&) {
+    owner.on_lost = [this](opal::am::Endpoint&, const Error&) {
       ++closed;
       loop->stop();
     };
-    asker.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error&) {
+    asker.on_lost = [this](opal::am::Endpoint& peer, const Error&) {
       lost = links->on_closed(peer);
       loop->stop();
     };
-    a = oob::Daemon::open(*loop, store, secret, "job", 0, asker).value();
-    b = oob::Daemon::open(*loop, store, secret, "job", 0, owner).value();
+    a = oob::Daemon::open(*loop, store, secret, asker).value();
+    b = oob::Daemon::open(*loop, store, secret, owner).value();
     links.emplace(*loop, *a, [](opal::am::Endpoint&) { return false; });
   }
   /// Until the next stop().

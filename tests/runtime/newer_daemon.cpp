@@ -23,14 +23,13 @@ int main() {
   if (!secret || !loop) return 2;
   std::string told;
   oob::DaemonHost hooks{.say = [](const std::string&) {}};
-  hooks.on_daemon_message = [&](opal::am::Endpoint&, oob::Topic topic, const std::string& content) {
+  hooks.on_message = [&](opal::am::Endpoint&, oob::Topic topic, const std::string& content) {
     if (topic != daemon::topic(daemon::kKind<daemon::TurnedAway>)) return;
     if (const auto message = unpack<daemon::TurnedAway>(oob::as_bytes(content))) told = message->why;
     (*loop)->stop();
   };
-  hooks.on_daemon_lost = [&](opal::am::Endpoint&, const Error&) { (*loop)->stop(); };
-  const auto oob = oob::Daemon::open(**loop, launch::store_with(bootstrap->settings), *secret, bootstrap->job_id,
-                                     UINT32_MAX, std::move(hooks));
+  hooks.on_lost = [&](opal::am::Endpoint&, const Error&) { (*loop)->stop(); };
+  const auto oob = oob::Daemon::open(**loop, launch::store_with(bootstrap->settings), *secret, std::move(hooks));
   if (!oob) return 2;
   const auto launcher = (*oob)->connect(oob::as_bytes(bootstrap->launcher));
   if (!launcher) return 2;

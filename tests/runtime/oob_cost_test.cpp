@@ -35,10 +35,8 @@ class Echo {
  private:
   std::unique_ptr<oob::Daemon> open(std::function<void(opal::am::Endpoint&)> on_message) {
     oob::DaemonHost hooks{.say = [](const std::string&) {}};
-    hooks.on_daemon_message = [on_message](opal::am::Endpoint& from, oob::Topic, const std::string&) {
-      on_message(from);
-    };
-    return oob::Daemon::open(*loop_, store_, secret_, "job", 0, std::move(hooks)).value();
+    hooks.on_message = [on_message](opal::am::Endpoint& from, oob::Topic, const std::string&) { on_message(from); };
+    return oob::Daemon::open(*loop_, store_, secret_, std::move(hooks)).value();
   }
   void next() {
     if (left_-- == 0) return loop_->stop();

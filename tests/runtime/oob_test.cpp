@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The out-of-band channel: its messages, and ranks that talk with their daemon.
-#include <fmt/format.h>
+// The out-of-band channel: its messages as bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "opal/btl/registry.hpp"
-#include "opal/core/config/store.hpp"
 #include "runtime/oob/wire.hpp"
-#include "tests/runtime/launched_job.hpp"
 
 namespace runtime::test {
 namespace {
@@ -15,8 +11,6 @@ namespace {
 using oob::Assembler;
 using oob::PieceHeader;
 using oob::Topic;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 std::string piece(std::uint64_t number, std::uint32_t total, std::uint32_t offset, const std::string& part,
                   std::uint16_t topic = 64) {
@@ -80,68 +74,6 @@ TEST(DaemonAddress, SurvivesItsSpellingAndOthersAreRefused) {
   EXPECT_FALSE(oob::from_hex("0001f"));
   EXPECT_FALSE(oob::from_hex("0g"));
 }
-
-/// The channel over one transport.
-class Oob : public ::testing::TestWithParam<std::string> {
- protected:
-  Outcome run_ranks(const std::string& ranks, const std::string& scenario) {
-    return run_job({"-n", ranks, "--grace", "0.5", "--timeout", "60", "--set",
-                    fmt::format("am_transports={}", GetParam()), helper("oob_rank"), scenario});
-  }
-};
-
-TEST_P(Oob, MessagesOfAnySizeComeBackAsTheyWere) {
-  const Outcome job = run_ranks("2", "echo");
-  EXPECT_EQ(job.status, 0) << job.out << job.err;
-  EXPECT_EQ(job.out, "echoed\nechoed\n");
-}
-
-TEST_P(Oob, ManyRanksSendManyMessages) {
-  const Outcome job = run_ranks("8", "many");
-  EXPECT_EQ(job.status, 0) << job.out << job.err;
-  EXPECT_THAT(lines_of(job.out), SizeIs(8));
-}
-
-TEST_P(Oob, GarbageIsDroppedAndTheChannelGoesOn) {
-  const Outcome job = run_ranks("2", "garbage");
-  EXPECT_EQ(job.status, 0) << job.out << job.err;
-  EXPECT_THAT(job.err, HasSubstr("a message of rank 0 is dropped: "));
-}
-
-TEST_P(Oob, RankThatDoesNotExistIsRefused) {
-  const Outcome job = run_ranks("1", "wrong_rank");
-  EXPECT_EQ(job.status, 1);
-  EXPECT_THAT(job.err, HasSubstr("no such rank in this job"));
-}
-
-TEST_P(Oob, RankMayLeaveTheChannelAndComeBack) {
-  const Outcome job = run_ranks("2", "again");
-  EXPECT_EQ(job.status, 0) << job.out << job.err;
-}
-
-TEST_P(Oob, OpalPerfMeasuresTheRoundTrip) {
-  const Outcome job = run_job({"-n", "2", "--timeout", "60", OPAL_PERF_PATH, "oob_lat", "--btl", GetParam(), "--size",
-                               "8:16", "--iters", "200", "--json"});
-  ASSERT_EQ(job.status, 0) << job.out << job.err;
-  ASSERT_THAT(lines_of(job.out), SizeIs(2));
-  EXPECT_THAT(lines_of(job.out)[1], HasSubstr("\"test\":\"oob_lat\""));
-  EXPECT_THAT(lines_of(job.out)[1], HasSubstr("\"size\":16"));
-}
-
-/// Every transport that reaches another process of this host.
-std::vector<std::string> transports() {
-  const auto registry = opal::btl::Registry::with_builtins();
-  const opal::config::Store store;
-  std::vector<std::string> names;
-  for (const opal::btl::Component* component : registry.components()) {
-    if (component->reach == opal::btl::Reach::others && component->usable(store)) names.emplace_back(component->name);
-  }
-  return names;
-}
-
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Oob);
-INSTANTIATE_TEST_SUITE_P(Transports, Oob, ::testing::ValuesIn(transports()),
-                         [](const auto& param) { return param.param; });
 
 }  // namespace
 }  // namespace runtime::test

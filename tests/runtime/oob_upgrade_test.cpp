@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections of the out-of-band channel that move from tcp to a better transport, between two daemons and between a
-// rank and its daemon; and what happens when that transport's connection is cut by force.
+// Connections of the out-of-band channel that move from tcp to a better transport, between two daemons;
+// and what happens when that transport's connection is cut by force.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,13 +14,11 @@
 #include "opal/core/log.hpp"
 #include "runtime/oob/daemon.hpp"
 #include "tests/runtime/cut_local_sockets.hpp"
-#include "tests/runtime/launched_job.hpp"
 
 namespace runtime::test {
 namespace {
 
 using oob::Topic;
-using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kLongest{60};
 
@@ -55,16 +53,16 @@ class TwoDaemons {
     if (!transports.empty()) store_.set("am_transports", transports);
     for (End* end : {&a_, &b_}) {
       oob::DaemonHost hooks{.say = [](const std::string& line) { ADD_FAILURE() << line; }};
-      hooks.on_daemon_message = [end](opal::am::Endpoint& from, Topic topic, const std::string& content) {
+      hooks.on_message = [end](opal::am::Endpoint& from, Topic topic, const std::string& content) {
         end->peer = &from;
         take(*end, topic, oob::as_bytes(content));
       };
-      hooks.on_daemon_lost = [end](opal::am::Endpoint&, const Error&) {
+      hooks.on_lost = [end](opal::am::Endpoint&, const Error&) {
         ++end->lost;
         end->peer = nullptr;
         end->sent = end->heard = 0;  // what follows is of another connection
       };
-      end->daemon = oob::Daemon::open(*loop_, store_, secret_, "job", 0, std::move(hooks)).value();
+      end->daemon = oob::Daemon::open(*loop_, store_, secret_, std::move(hooks)).value();
     }
     connect();
   }
@@ -186,24 +184,6 @@ TEST(OobUpgrade, AConnectionMadeAnewIsTheEndOfTheOneBefore) {
     daemons.run([&] { return daemons.both_heard(1); });
     EXPECT_EQ(daemons.lost(), ++times);
   }
-}
-
-TEST(OobUpgrade, ARankMovesToSharedMemoryWithItsDaemon) {
-  const Outcome job = run_job({"-n", "2", "--timeout", "60", helper("oob_rank"), "upgrade"});
-  EXPECT_EQ(job.status, 0) << job.out << job.err;
-  EXPECT_THAT(job.out, HasSubstr("from tcp to sm")) << job.err;
-}
-
-TEST(OobUpgrade, ARankMayOpenItsLinkAnewWithTheSameContext) {
-  const Outcome job = run_job({"-n", "2", "--timeout", "60", helper("oob_rank"), "reopen"});
-  EXPECT_EQ(job.status, 0) << job.out << job.err;
-  EXPECT_EQ(job.err, "");
-}
-
-TEST(OobUpgrade, ARankWhoseSharedMemoryIsCutGoesOnOverTcp) {
-  const Outcome job = run_job({"-n", "2", "--timeout", "60", helper("oob_rank"), "cut"});
-  EXPECT_EQ(job.status, 0) << job.out << job.err;
-  EXPECT_THAT(job.out, HasSubstr("from tcp to sm to tcp to sm")) << job.err;
 }
 
 }  // namespace

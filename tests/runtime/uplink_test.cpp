@@ -25,11 +25,11 @@ class UplinkTest : public ::testing::Test, protected TreeUser {
   }
   std::unique_ptr<oob::Daemon> open(std::optional<TreeMember>& tree) {
     oob::DaemonHost host{.say = [](const std::string&) {}};
-    host.on_daemon_message = [&tree](opal::am::Endpoint& from, oob::Topic, std::string frame) {
+    host.on_message = [&tree](opal::am::Endpoint& from, oob::Topic, std::string frame) {
       tree->on_frame(from, std::move(frame));
     };
-    host.on_daemon_lost = [](opal::am::Endpoint&, const Error&) {};
-    return oob::Daemon::open(*loop, store, secret, "job", 0, std::move(host)).value();
+    host.on_lost = [](opal::am::Endpoint&, const Error&) {};
+    return oob::Daemon::open(*loop, store, secret, std::move(host)).value();
   }
   void on_message(overlay::Id origin, Kind kind, ByteSpan content) override {
     if (origin != 1 || kind != kKind<ModexResult>) return;

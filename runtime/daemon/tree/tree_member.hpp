@@ -51,9 +51,9 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   /// Whether the tree uses the endpoint.
   [[nodiscard]] bool uses(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
 
-  /// DaemonHost::on_daemon_message passes each Frame here.
+  /// DaemonHost::on_message passes each Frame here.
   void on_frame(opal::am::Endpoint& from, std::string frame);
-  /// DaemonHost::on_daemon_lost passes each endpoint here; one that the tree does not use is ignored.
+  /// DaemonHost::on_lost passes each endpoint here; one that the tree does not use is ignored.
   void on_closed(opal::am::Endpoint& peer);
 
   /// Queues a message: from the root to the members `to`, elsewhere to the root, and then `to` is empty.  The loop

@@ -153,11 +153,6 @@ class Program {
   }
 
   Result<void> local(const Report& report) {
-    if (options_.test == "oob_lat") {
-      OPAL_TRY_ASSIGN(const Plan plan, plan_for(8, 32768));
-      OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_));
-      return oob_lat(names, plan, report);
-    }
     OPAL_TRY_ASSIGN(const Plan plan, plan_for(16, 65536));
     if (options_.test == "reg") return registration_cache(plan, report);
     if (options_.test == "threads") return thread_rates(plan, report);
@@ -253,12 +248,11 @@ int main_program(int argc, char** argv) {
       "  floor       a cache line between two cores, and memcpy\n";
   for (const auto& [name, info] : kPairTests) tests += fmt::format("  {:<11} {}\n", name, info.summary);
   tests +=
-      "  oob_lat     one-way time of a message between a rank and opalrun, which sleeps in between\n"
       "  tune        where the shared-memory transport should switch between its ways\n"
       "  reg         the registration cache: hit, miss, evict, invalidate\n"
       "  alloc       the allocators\n"
       "  threads     active messages per second with several threads in a Context; --iters is milliseconds";
-  std::vector<std::string> names{"overview", "floor", "oob_lat", "tune", "reg", "alloc", "threads"};
+  std::vector<std::string> names{"overview", "floor", "tune", "reg", "alloc", "threads"};
   for (const auto& [name, info] : kPairTests) names.push_back(name);
   app.add_option("TEST", options.test, tests)->required()->check(CLI::IsMember(names));
   app.add_option("--btl", options.transport, "Only this transport; the default is every usable one");

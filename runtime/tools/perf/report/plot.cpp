@@ -102,7 +102,6 @@ std::string words(const std::string& test) {
       {"get_lat", "get"},
       {"put_bw", "puts, 16 in flight"},
       {"get_bw", "gets, 16 in flight"},
-      {"oob_lat", "message to the launcher"},
   };
   const auto found = words_of.find(test);
   return found != words_of.end() ? found->second : test;

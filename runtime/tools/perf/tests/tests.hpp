@@ -60,9 +60,6 @@ Result<void> report_latency(Row row, const Plan& plan, const Report& report, dou
   report(row);
   return {};
 }
-/// Latency of OOB messages between rank 0 and the launcher, over each of `transports`.  Errors: not_supported (not
-/// under opalrun, or the link does not move to the transport), those of Client and Link.
-Result<void> oob_lat(const std::vector<std::string>& transports, const Plan& plan, const Report& report);
 
 // In one process.
 Result<void> registration_cache(const Plan& plan, const Report& report);
