@@ -169,13 +169,13 @@ class Call {
     if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL && rank != MPI_ANY_SOURCE) [[unlikely]]
       fail_rank("source", rank, *comm);
   }
-  void send_tag(int tag) {
+  void send_tag(int tag, const char* argument = "tag") {
     if (tag < 0) [[unlikely]]
-      fail_tag("sendtag", tag);
+      fail_tag(argument, tag);
   }
-  void receive_tag(int tag) {
+  void receive_tag(int tag, const char* argument = "tag") {
     if (tag < 0 && tag != MPI_ANY_TAG) [[unlikely]]
-      fail_tag("recvtag", tag);
+      fail_tag(argument, tag);
   }
   /// Checks that `rank` is a rank of the communicator.  For an intercommunicator it is a rank of the remote group,
   /// MPI_ROOT or MPI_PROC_NULL.

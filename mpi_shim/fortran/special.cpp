@@ -15,26 +15,26 @@ namespace mpi_shim::fortran {
 int peers_of(MPI_Comm comm) {
   int inter = 0;
   int peers = 0;
-  if (MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return 0;
-  const int error = inter != 0 ? MPI_Comm_remote_size(comm, &peers) : MPI_Comm_size(comm, &peers);
+  if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return 0;
+  const int error = inter != 0 ? PMPI_Comm_remote_size(comm, &peers) : PMPI_Comm_size(comm, &peers);
   return error == MPI_SUCCESS ? peers : 0;
 }
 
 int neighbours_of(MPI_Comm comm, bool outward) {
   int topology = MPI_UNDEFINED;
-  if (MPI_Topo_test(comm, &topology) != MPI_SUCCESS) return 0;
+  if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS) return 0;
   int in = 0;
   int out = 0;
   int weighted = 0;
   int rank = 0;
   int dimensions = 0;
   switch (topology) {
-    case MPI_CART: MPI_Cartdim_get(comm, &dimensions); return 2 * dimensions;
+    case MPI_CART: PMPI_Cartdim_get(comm, &dimensions); return 2 * dimensions;
     case MPI_GRAPH:
-      MPI_Comm_rank(comm, &rank);
-      MPI_Graph_neighbors_count(comm, rank, &out);
+      PMPI_Comm_rank(comm, &rank);
+      PMPI_Graph_neighbors_count(comm, rank, &out);
       return out;
-    case MPI_DIST_GRAPH: MPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted); return outward ? out : in;
+    case MPI_DIST_GRAPH: PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted); return outward ? out : in;
     default: return 0;
   }
 }

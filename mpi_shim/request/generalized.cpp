@@ -8,7 +8,7 @@ namespace mpi_shim {
 const Request::Actions Generalized::kActions{
     act<&Generalized::begin>,
     [](Request& self) noexcept { static_cast<Generalized&>(self).end(); },
-    [](Request& self) noexcept { return static_cast<Generalized&>(self).cancel_by_callback() == MPI_SUCCESS; },
+    nullptr,  // MPI_Cancel calls cancel_by_callback()
     act<&Generalized::ask>,
     act<&Generalized::end>,
 };

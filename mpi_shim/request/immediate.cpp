@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include "opal/core/log.hpp"
+
 namespace mpi_shim {
 namespace {
 
@@ -27,14 +29,10 @@ class Immediate final : public Request {
 
 const Request::Actions Immediate::kActions{act<&Immediate::run>, act<&Immediate::put_away>};
 
-Immediate& make(int source) {
-  auto made = handle::create<Immediate>(source);
-  if (!made) std::abort();
-  return *made->detach();
-}
-
 Request& make_shared(int source) {
-  Immediate& request = make(source);
+  auto made = handle::create<Immediate>(source);
+  if (!made) opal::log::error("mpi", "no memory is left for a request"), std::abort();
+  Immediate& request = *made->detach();
   request.start();
   return request;
 }
@@ -56,9 +54,11 @@ Request& no_proc_receive_request() noexcept {
   return request;
 }
 
-Request& new_immediate_request(MPI_Comm comm, int source) {
-  Immediate& request = make(source);
-  request.set_persistent(comm);
+Request* new_immediate_request(MPI_Comm comm, int source) {
+  auto made = handle::create<Immediate>(source);
+  if (!made) return nullptr;
+  Immediate* const request = made->detach();
+  request->set_persistent(comm);
   return request;
 }
 

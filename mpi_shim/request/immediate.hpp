@@ -14,7 +14,8 @@ int give_done_request(MPI_Request* request) noexcept;
 /// The shared request of receives from MPI_PROC_NULL.
 Request& no_proc_receive_request() noexcept;
 
-/// A new persistent request that is done at each start, with `source` in its status; put_back() destroys it.
-Request& new_immediate_request(MPI_Comm comm, int source);
+/// A new persistent request that is done at each start, with `source` in its status; put_back() destroys it.  Null: no
+/// memory is left.
+Request* new_immediate_request(MPI_Comm comm, int source);
 
 }  // namespace mpi_shim

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generates the Fortran entry points (mpi_send_), as gfortran calls them, and the interfaces of the module mpi from the
-// function table.  A function with an argument for which there is no conversion rule gets no entry point.
+// function table.  If one argument has no conversion rule, the function gets no entry point here; fortran/special.cpp
+// and callbacks.cpp define some of those.
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -20,7 +21,7 @@ constexpr std::array<std::string_view, 9> kHandles = {"MPI_Comm",  "MPI_Datatype
                                                       "MPI_Group", "MPI_Info",     "MPI_Message",
                                                       "MPI_Op",    "MPI_Request",  "MPI_Win"};
 
-/// Functions that read and write a handle (as do all *_free); for all others a handle passed by pointer is output only.
+/// These functions and all *_free change a handle that is passed by pointer.  Other functions only write it.
 constexpr std::array<std::string_view, 8> kChanging = {"Wait",  "Test",   "Start",       "Cancel",
                                                        "Mrecv", "Imrecv", "Type_commit", "Comm_disconnect"};
 
@@ -39,22 +40,23 @@ std::string braced(std::string_view what, std::string_view first, std::string_vi
   return call + '}';
 }
 
-/// The C++ expression for the number of handles in an array argument: the number of ranks or neighbours for the types
-/// of *alltoallw, else the first argument.
+/// The C++ expression for the number of handles in an array argument.  Types of *alltoallw: the number of ranks, or of
+/// neighbours; 0 for the types to send with MPI_IN_PLACE, which may be no array.  Else: the first argument.
 std::string count_of(const Function& function, const Parameter& parameter) {
   if (parameter.name == "sendtypes" || parameter.name == "recvtypes") {
     const std::string comm = "handle<MPI_Comm>(*comm)";
-    if (!function.name.starts_with("Neighbor_") && !function.name.starts_with("Ineighbor_"))
-      return "peers_of(" + comm + ')';
+    if (!function.name.starts_with("Neighbor_") && !function.name.starts_with("Ineighbor_")) {
+      const bool sends = parameter.name == "sendtypes";
+      return (sends ? "sendbuf == &mpi_fortran_in_place_ ? 0 : peers_of(" : "peers_of(") + comm + ')';
+    }
     // true: destinations, false: sources
     return "neighbours_of(" + comm + (parameter.name == "sendtypes" ? ", true)" : ", false)");
   }
   return '*' + function.parameters.front().name;
 }
 
-/// `value` is empty if there is no rule of conversion for the parameter; then no entry point is generated.  The
-/// converted arguments are temporaries: a C function must not use an array of handles, or the address of a handle,
-/// after it returns (MPI_Comm_idup writes newcomm at once).
+/// `value` is empty if there is no rule of conversion for the parameter.  The converted arguments are temporaries: the
+/// C function must not keep their addresses after it returns (MPI_Comm_idup writes newcomm at once).
 Argument argument_of(const Function& function, const Parameter& parameter) {
   const std::string_view type = parameter.type;
   const std::string name = parameter.name == "assert" ? "assertion" : parameter.name;  // `assert` may be a macro
@@ -110,44 +112,6 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
   return {};
 }
 
-/// Whether the entry point may be generated.  Not for: conversions of handles to integers, sessions, files, attributes
-/// (attribute_val), the functions of kByHand, large counts, MPI_T, and functions that the library does not have.
-bool may_be_generated(const Function& function) {
-  static constexpr std::array<std::string_view, 5> kByHand = {"Init", "Init_thread", "Pcontrol", "Info_get",
-                                                              "Info_get_string"};
-  const std::string_view name = function.name;
-  for (const std::string_view other : {"T_", "File_", "Register_datarep", "Abi_get_fortran_", "Abi_set_fortran_"}) {
-    if (name.starts_with(other)) return false;
-  }
-  if (among(kByHand, name) || name.ends_with("_c") || name.ends_with("toint") || name.ends_with("fromint"))
-    return false;
-  return std::none_of(function.parameters.begin(), function.parameters.end(), [](const Parameter& parameter) {
-    return parameter.name == "attribute_val" || parameter.type == "MPI_Session" || parameter.type == "MPI_File";
-  });
-}
-
-std::string entry_of(const Function& function) {
-  std::string declared;
-  std::string lengths;
-  std::string values;
-  for (const Parameter& parameter : function.parameters) {
-    const Argument argument = argument_of(function, parameter);
-    if (argument.value.empty()) return {};
-    declared += argument.declaration + ", ";
-    values += (values.empty() ? "" : ", ") + argument.value;
-    if (argument.is_string) lengths += ", std::size_t " + parameter.name + "_length";
-  }
-  std::string name = "mpi_" + function.name + '_';
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  const std::string call = "MPI_" + function.name + '(' + values + ");";
-  if (function.result == "int") {
-    return "OPAL_EXPORT void " + name + '(' + declared + "MPI_Fint* ierror" + lengths + ") { *ierror = " + call +
-           " }\n";
-  }
-  if (!declared.empty()) declared.resize(declared.size() - 2);
-  return "OPAL_EXPORT " + function.result + ' ' + name + '(' + declared + ") { return " + call + " }\n";
-}
-
 /// Functions written by hand (fortran/special.cpp, callbacks.cpp) with the parameters of the C function: the table
 /// gives their interfaces.
 constexpr std::array<std::string_view, 19> kByHandAsInC = {"Info_get",
@@ -169,6 +133,37 @@ constexpr std::array<std::string_view, 19> kByHandAsInC = {"Info_get",
                                                            "Win_set_attr",
                                                            "Attr_get",
                                                            "Attr_put"};
+
+/// The definition of an entry point.  Empty if one argument has no rule of conversion, as have sessions, files and
+/// `char***`, or for: MPI_T, large counts, handles as integers, functions written by hand.
+std::string entry_of(const Function& function) {
+  for (const std::string_view other : {"T_", "File_", "Abi_get_fortran_", "Abi_set_fortran_"}) {
+    if (function.name.starts_with(other)) return {};
+  }
+  for (const std::string_view other : {"_c", "toint", "fromint"}) {
+    if (function.name.ends_with(other)) return {};
+  }
+  if (among(kByHandAsInC, function.name)) return {};
+  std::string declared;
+  std::string lengths;
+  std::string values;
+  for (const Parameter& parameter : function.parameters) {
+    const Argument argument = argument_of(function, parameter);
+    if (argument.value.empty()) return {};
+    declared += argument.declaration + ", ";
+    values += (values.empty() ? "" : ", ") + argument.value;
+    if (argument.is_string) lengths += ", std::size_t " + parameter.name + "_length";
+  }
+  std::string name = "mpi_" + function.name + '_';
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string call = "MPI_" + function.name + '(' + values + ");";
+  if (function.result == "int") {
+    return "OPAL_EXPORT void " + name + '(' + declared + "MPI_Fint* ierror" + lengths + ") { *ierror = " + call +
+           " }\n";
+  }
+  if (!declared.empty()) declared.resize(declared.size() - 2);
+  return "OPAL_EXPORT " + function.result + ' ' + name + '(' + declared + ") { return " + call + " }\n";
+}
 
 /// Functions written by hand with other parameters than in C, and functions that MPI has removed: name, Fortran
 /// arguments.
@@ -223,8 +218,9 @@ std::string emit_fortran_interfaces(const Table& table) {
   out << "! Generated from functions.def; do not edit.\n  interface\n";
   for (const Group& group : table) {
     for (const Function& function : group.functions) {
-      const bool generated = may_be_generated(function) && !entry_of(function).empty();
-      if (function.result == "int" && (generated || among(kByHandAsInC, function.name))) out << interface_of(function);
+      if (function.result == "int" && (among(kByHandAsInC, function.name) || !entry_of(function).empty())) {
+        out << interface_of(function);
+      }
     }
   }
   for (const auto& [name, arguments] : kOtherInterfaces) {
@@ -244,9 +240,7 @@ std::string emit_fortran_entries(const Table& table) {
          "using namespace mpi_shim::fortran;\n"
          "extern \"C\" {\n";
   for (const Group& group : table) {
-    for (const Function& function : group.functions) {
-      if (may_be_generated(function)) out << entry_of(function);
-    }
+    for (const Function& function : group.functions) out << entry_of(function);
   }
   out << "}\n";
   return out.str();

@@ -17,11 +17,10 @@ namespace {
 namespace abi = opal::mpi::abi;
 
 constexpr const char* kUsage =
-    "usage: mpi_abi_generator prototypes|parameters|export-map|refusals|fortran|interfaces|coverage FUNCTIONS.DEF "
-    "OUTPUT [SYMBOLS]\n"
+    "usage: mpi_abi_generator prototypes|parameters|export-map|fortran|interfaces FUNCTIONS.DEF OUTPUT\n"
+    "       mpi_abi_generator refusals|coverage FUNCTIONS.DEF OUTPUT SYMBOLS\n"
     "       mpi_abi_generator mpif MPI.H OUTPUT\n"
-    "SYMBOLS is the output of `nm -P -g --defined-only` over the library's objects; without it nothing is "
-    "implemented.\n";
+    "SYMBOLS is the output of `nm -P -g --defined-only` over the library's objects: what they implement.\n";
 
 std::ifstream open_for_reading(const std::string& path) {
   std::ifstream in(path);
@@ -57,7 +56,8 @@ int main(int argc, char** argv) {
       return 0;
     }
     const auto kind = argc > 1 ? kinds.find(argv[1]) : kinds.end();
-    if (kind == kinds.end() || argc < 4 || argc > 5) {
+    const bool needs_symbols = kind != kinds.end() && (kind->first == "refusals" || kind->first == "coverage");
+    if (kind == kinds.end() || argc != (needs_symbols ? 5 : 4)) {
       std::cerr << kUsage;
       return 2;
     }

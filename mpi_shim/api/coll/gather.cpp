@@ -10,7 +10,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The block of this process; empty if the argument is MPI_IN_PLACE.  An error if that is not allowed.
+/// The block of this process, or nullopt for MPI_IN_PLACE.  An error if MPI_IN_PLACE is not allowed.
 std::optional<p2p::Buffer> own_block(Call& call, const void* buffer, MPI_Count count, MPI_Datatype datatype,
                                      bool may_be_in_place) {
   if (buffer == MPI_IN_PLACE) {
@@ -20,13 +20,8 @@ std::optional<p2p::Buffer> own_block(Call& call, const void* buffer, MPI_Count c
   return call.buffer(buffer, count, datatype);
 }
 
-// Below, `build` implements the collective by messages and `share` in shared memory of the host team.
-
-/// The argument `share` of Form::run(): calls the member function `share` of the team with these arguments.
-template <class Share, class... Arguments>
-auto sharing(Share share, const Arguments&... arguments) {
-  return [share, &arguments...](coll::HostTeam& team) { return (team.*share)(arguments...); };
-}
+// Below, `share` is a member function of the host team: it uses the team segment, and messages between hosts.  If it
+// returns no value, `build` does the collective by messages.
 
 /// A gather or scatter with a root.  `buf`: the block of this process; make_blocks: the blocks at the root.
 template <class Build, class BuildInter, class Share, class MakeBlocks>
@@ -40,7 +35,8 @@ int rooted(Call& call, const Form& form, const void* buf, MPI_Count count, MPI_D
       has_block ? own_block(call, buf, count, datatype, part.is_root) : p2p::Buffer{};
   const coll::Blocks blocks = part.is_root ? make_blocks(call, comm->remote_size()) : coll::Blocks{};
   return form.run(
-      call, *comm, sharing(share, own, blocks, root), [&](auto& schedule) { build(schedule, own, blocks, root); },
+      call, *comm, [&](coll::HostTeam& team) { return (team.*share)(own, blocks, root); },
+      [&](auto& schedule) { build(schedule, own, blocks, root); },
       [&](auto& schedule, const auto& sides) { build_inter(schedule, sides, *own, blocks, root); });
 }
 
@@ -77,7 +73,8 @@ int allgather_with(Call& call, const Form& form, const void* sendbuf, MPI_Count 
   const std::optional<p2p::Buffer> own = own_block(call, sendbuf, sendcount, sendtype, !communicator->is_inter());
   const coll::Blocks blocks = make_blocks(call, communicator->remote_size());
   return form.run(
-      call, *communicator, sharing(share, own, blocks), [&](auto& schedule) { build(schedule, own, blocks); },
+      call, *communicator, [&](coll::HostTeam& team) { return (team.*share)(own, blocks); },
+      [&](auto& schedule) { build(schedule, own, blocks); },
       [&](auto& schedule, const auto& sides) { build_inter_allgather(schedule, sides, *own, blocks); });
 }
 

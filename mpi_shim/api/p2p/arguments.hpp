@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/api/p2p/arguments.hpp — common parts of the point-to-point functions: the checks of their arguments, and the
-// end of a non-blocking or persistent function, which returns a request.  Values on the stack of the call.
+// mpi_shim/api/p2p/arguments.hpp — the argument checks of point-to-point functions, and the return of a new request,
+// also by collectives.  The objects live on the stack of the MPI function.
 #pragma once
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/request/immediate.hpp"
 
 namespace mpi_shim::api {
 
@@ -34,7 +35,8 @@ struct MessageArguments {
 };
 
 /// Stores the handle of the new request `made` in *request: from here on the application owns it.  Start::now starts
-/// it; Start::later makes it persistent.  `handle`: the communicator of its errors, may be null.  Returns MPI_SUCCESS.
+/// it; Start::later makes it persistent.  `handle`: the communicator whose error handler gets its errors, or
+/// MPI_COMM_NULL.  Returns MPI_SUCCESS.
 inline int hand_over(Request& made, Start start, MPI_Comm handle, MPI_Request* request) {
   if (start == Start::later) {
     made.set_persistent(handle);
@@ -43,6 +45,15 @@ inline int hand_over(Request& made, Start start, MPI_Comm handle, MPI_Request* r
     made.start();
   }
   *request = made.mpi_handle();
+  return MPI_SUCCESS;
+}
+
+/// As hand_over(), for an operation with MPI_PROC_NULL.  `source`: in its status.  An error if no memory is left.
+inline int give_no_proc_request(Call& call, Start start, MPI_Comm handle, int source, MPI_Request* request) {
+  Request* made = source == MPI_PROC_NULL ? &no_proc_receive_request() : &done_send_request();
+  if (start == Start::later) made = new_immediate_request(handle, source);
+  if (made == nullptr) call.fail_class(MPI_ERR_NO_MEM);
+  *request = made->mpi_handle();
   return MPI_SUCCESS;
 }
 

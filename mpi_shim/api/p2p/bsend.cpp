@@ -66,8 +66,7 @@ int bsend(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, i
     }
     call.finish(error);
   }
-  if (request != nullptr) *request = done_send_request().mpi_handle();
-  return MPI_SUCCESS;
+  return give_done_request(request);
 }
 
 int ibsend(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
@@ -80,10 +79,7 @@ int bsend_init(Call& call, const void* buf, MPI_Count count, MPI_Datatype dataty
                MPI_Request* request) {
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   call.pointer(request, "request");
-  if (dest == MPI_PROC_NULL) {
-    *request = new_immediate_request(handle, MPI_ANY_SOURCE).mpi_handle();
-    return MPI_SUCCESS;
-  }
+  if (dest == MPI_PROC_NULL) return give_no_proc_request(call, Start::later, handle, MPI_ANY_SOURCE, request);
   auto made = handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->engine(), comm->user(), buffer,
                                            dest, tag);
   if (!made) call.fail_class(MPI_ERR_NO_MEM);

@@ -32,11 +32,7 @@ int new_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, i
                 MPI_Request* request, Start start) {
   const auto [comm, buffer] = MessageArguments::of_receive(call, buf, count, datatype, source, tag, handle);
   call.pointer(request, "request");
-  if (source == MPI_PROC_NULL) {
-    *request =
-        (start == Start::later ? new_immediate_request(handle, MPI_PROC_NULL) : no_proc_receive_request()).mpi_handle();
-    return MPI_SUCCESS;
-  }
+  if (source == MPI_PROC_NULL) return give_no_proc_request(call, start, handle, MPI_PROC_NULL, request);
   return hand_over(comm->engine().new_receive(comm->user(), buffer, source, tag), start, handle, request);
 }
 
@@ -97,9 +93,9 @@ struct SendrecvArguments {
 
   void check(Call& call) const {
     call.destination(comm, dest);
-    call.send_tag(sendtag);
+    call.send_tag(sendtag, "sendtag");
     call.source(comm, source);
-    call.receive_tag(recvtag);
+    call.receive_tag(recvtag, "recvtag");
   }
 };
 

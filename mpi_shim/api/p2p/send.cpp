@@ -38,11 +38,7 @@ int start_any(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatyp
               MPI_Request* request, p2p::Mode mode, Start start) {
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   call.pointer(request, "request");
-  if (dest == MPI_PROC_NULL) {
-    *request =
-        (start == Start::later ? new_immediate_request(handle, MPI_ANY_SOURCE) : done_send_request()).mpi_handle();
-    return MPI_SUCCESS;
-  }
+  if (dest == MPI_PROC_NULL) return give_no_proc_request(call, start, handle, MPI_ANY_SOURCE, request);
   if (start == Start::now && mode == p2p::Mode::standard &&
       comm->engine().send_at_once(comm->user(), buffer, dest, tag)) {
     return give_done_request(request);

@@ -197,6 +197,10 @@ contains
     from = rank
     call MPI_Alltoallw(from, counts, offsets, types, to, counts, offsets, types, MPI_COMM_WORLD, ierror)
     call check(all(to == [(i, i = 0, ranks - 1)]), 'MPI_Alltoallw')
+    to = rank
+    ! The arguments for sending are ignored then, and need not be arrays.
+    call MPI_Alltoallw(MPI_IN_PLACE, 0, 0, MPI_DATATYPE_NULL, to, counts, offsets, types, MPI_COMM_WORLD, ierror)
+    call check(all(to == [(i, i = 0, ranks - 1)]), 'MPI_Alltoallw in place')
   end subroutine
 
   subroutine types
