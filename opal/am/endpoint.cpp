@@ -50,7 +50,7 @@ Post Endpoint::refuse_tag(Tag tag) noexcept {
   return Post::failed;
 }
 
-/// send_inline() if special_ is true.
+/// send_inline() also while messages are queued and for GPU memory.
 Post Endpoint::send_special(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   if (has_pending()) return Post::again;
   btl::Module& module = route_->module();

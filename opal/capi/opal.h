@@ -438,9 +438,9 @@ OPAL_API void opal_context_resume(opal_context_t* context) OPAL_NOEXCEPT;
 
 /* ---- Batches -------------------------------------------------------------------------------------------------- */
 
-/* Until opal_batch_end the transports may hold back short messages, to give several to the network with one call: for
- * many short messages in a row.  Order stays.  opal_batch_end, opal_context_progress and the waits send what is held
- * back; the peer waits for it, so end the batch at once.  Calls nest. */
+/* Until opal_batch_end the transports may hold back what is posted, to give several requests to the network with one
+ * call: for many short messages in a row.  Order stays.  opal_batch_end, opal_context_progress and the waits send what
+ * is held back; the peer waits for it, so end the batch at once.  Calls nest. */
 OPAL_API void opal_batch_begin(opal_context_t* context) OPAL_NOEXCEPT;
 OPAL_API void opal_batch_end(opal_context_t* context) OPAL_NOEXCEPT;
 

@@ -32,7 +32,7 @@ struct Message {
 };
 
 /// Receives each message instead of stderr.  `message` is valid during the call.  The log holds its lock during
-/// the call: a sink must not log.
+/// the call: a sink must not log or fork.
 using Sink = void (*)(void* user, const Message& message) noexcept;
 
 /// Replaces the sink; null: stderr.  `user` must stay valid until the next set_sink() returns.

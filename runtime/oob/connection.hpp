@@ -22,10 +22,9 @@ class Upgrader {
 };
 
 /// Connects to `address` if the best transport to it has a higher exclusivity than that of `base`; else returns null.
-OPAL_EXPORT opal::am::Endpoint* connect_if_better(opal::am::Context& context, ByteSpan address,
-                                                  const opal::am::Endpoint& base);
+opal::am::Endpoint* connect_if_better(opal::am::Context& context, ByteSpan address, const opal::am::Endpoint& base);
 
-class OPAL_EXPORT Connection {
+class Connection {
  public:
   static constexpr std::uint64_t kWorthwhile = 16;  ///< messages before the first attempt to upgrade
   static constexpr std::uint32_t kAttempts = 4;  ///< at most; each follows 8 times as many messages as the one before

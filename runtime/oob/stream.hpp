@@ -9,12 +9,11 @@
 #include <string>
 
 #include "opal/am/endpoint.hpp"
-#include "opal/core/export.hpp"
 #include "runtime/oob/wire.hpp"
 
 namespace runtime::oob {
 
-class OPAL_EXPORT Stream {
+class Stream {
  public:
   // Bytes; each message counts its content and a PieceHeader.
   static constexpr std::size_t kQueueLimit = 2 * kLargestMessage;  ///< queued here, before send() fails

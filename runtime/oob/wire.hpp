@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "opal/btl/tag.hpp"
-#include "opal/core/export.hpp"
 #include "runtime/core_names.hpp"
 
 namespace runtime::oob {
@@ -61,7 +60,7 @@ static_assert(sizeof(Note) == 16 && std::has_unique_object_representations_v<Not
               "copied as bytes between processes: no padding");
 
 /// Puts the pieces of one peer's messages together, each message once and in the order of the numbers.
-class OPAL_EXPORT Assembler {
+class Assembler {
  public:
   struct Message {
     Topic topic;
@@ -88,11 +87,11 @@ class OPAL_EXPORT Assembler {
 };
 
 /// The header of a piece.  Errors: protocol, version_mismatch.
-OPAL_EXPORT Result<PieceHeader> read_header(ByteSpan piece);
+Result<PieceHeader> read_header(ByteSpan piece);
 
 /// Bytes as lower-case hexadecimal text, for the bootstrap line of opald.
-OPAL_EXPORT std::string to_hex(ByteSpan bytes);
-OPAL_EXPORT Result<std::string> from_hex(std::string_view text);  ///< Errors: protocol
+std::string to_hex(ByteSpan bytes);
+Result<std::string> from_hex(std::string_view text);  ///< Errors: protocol
 
 inline ByteSpan as_bytes(std::string_view text) noexcept { return std::as_bytes(std::span{text}); }
 inline std::string_view as_text(ByteSpan bytes) noexcept {

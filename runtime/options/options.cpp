@@ -14,6 +14,7 @@
 #include "opal/core/build_info.hpp"
 #include "opal/core/config/store.hpp"
 #include "opal/core/environment.hpp"
+#include "opal/core/log.hpp"
 #include "opal/core/text.hpp"
 #include "runtime/options/config.hpp"
 
@@ -266,10 +267,13 @@ std::string check_settings(const Options& options) {
     if (!text.empty()) text += '\n';
     text += problem.text;
   }
-  // Errors in the environment would end every rank, so they are printed once here.
+  // Errors in the environment would end every rank, so they are printed once here.  So are warnings: kSettingsReported.
   for (const opal::config::Problem& problem :
        opal::config::Store::from_environment().problems(groups, kForeignPrefixes)) {
-    if (problem.severity != opal::config::Problem::Severity::error) continue;
+    if (problem.severity != opal::config::Problem::Severity::error) {
+      opal::log::once(opal::log::Level::warn, problem.text, "config", "{}", problem.text);
+      continue;
+    }
     if (!text.empty()) text += '\n';
     text += problem.text;
   }

@@ -35,6 +35,18 @@ TEST(DeviceHandleTest, EveryFlippedBitIsRefused) {
   }
 }
 
+TEST(DeviceHandleTest, FlagsThatDoNotFitTogetherAreRefused) {
+  DeviceHandle handle = a_handle();
+  handle.flags = DeviceHandle::kAtomics;  // without a key
+  EXPECT_FALSE(DeviceHandle::decode(handle.encode()));
+  handle.flags = DeviceHandle::kHasKey | 8U;
+  EXPECT_FALSE(DeviceHandle::decode(handle.encode()));
+  handle.flags = 0;
+  EXPECT_FALSE(DeviceHandle::decode(handle.encode())) << "a key without kHasKey";
+  handle.key = 0;
+  EXPECT_TRUE(DeviceHandle::decode(handle.encode()));
+}
+
 TEST(DeviceHandleTest, ADeviceTakesAddressesOrOffsets) {
   DeviceHandle handle = a_handle();
   EXPECT_EQ(handle.device_address(0x10010), 0x10U) << "an offset in the registration";

@@ -49,7 +49,7 @@ TEST_F(Table, AMovedTableIsPrivateInAChildToo) {
 TEST_F(Table, AHandleThatWasNeverReturnedEndsNothing) {
   const MemoryHandle kept = add();
   SoftwareHandle wrong = *SoftwareHandle::decode(kept);
-  for (const std::uint64_t generation : {std::uint64_t{0}, wrong.generation - 1}) {
+  for (const std::uint64_t generation : {std::uint64_t{0}, UINT64_MAX, wrong.generation - 1}) {
     wrong.generation = generation;
     for (const std::uint32_t slot : {0U, 1U}) {
       wrong.slot = slot;

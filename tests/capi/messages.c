@@ -271,7 +271,7 @@ const char* capi_settings(void) {
   opal_context_address(context, &address, &size);
   CHECK(opal_connect(context, address, size, &peer) == OPAL_OK);
   opal_endpoint_explain(peer, text, sizeof text);
-  CHECK(strstr(text, "sm: not usable here: not allowed by am_transports") != NULL);
+  CHECK(strstr(text, "sm: not opened: not allowed by am_transports") != NULL);
   opal_context_close(context);
 
   settings[1].value = "much";

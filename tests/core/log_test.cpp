@@ -146,7 +146,10 @@ TEST_F(Log, AForkedChildLogsWhileAThreadOfItsParentIsInTheLog) {
       nullptr);
   std::atomic<bool> stop{false};
   std::thread logs{[&] {
-    while (!stop) warn("thread", "message");
+    while (!stop) {
+      warn("thread", "message");
+      std::this_thread::sleep_for(std::chrono::microseconds{50});  // fork() waits for the log, too
+    }
   }};
   for (int i = 0; i < 20; ++i) {
     const pid_t child = ::fork();

@@ -52,7 +52,13 @@ class TwoDaemons {
   explicit TwoDaemons(const std::string& transports = "") : loop_(event::Loop::create().value()) {
     if (!transports.empty()) store_.set("am_transports", transports);
     for (End* end : {&a_, &b_}) {
-      oob::DaemonHost hooks{.say = [](const std::string& line) { ADD_FAILURE() << line; }};
+      oob::DaemonHost hooks{.say = [this](const std::string& line) {
+        if (line.starts_with("a message of another daemon is dropped")) {
+          ++dropped_;
+        } else {
+          ADD_FAILURE() << line;
+        }
+      }};
       hooks.on_message = [end](opal::am::Endpoint& from, Topic topic, const std::string& content) {
         end->peer = &from;
         take(*end, topic, oob::as_bytes(content));
@@ -73,6 +79,19 @@ class TwoDaemons {
     a_.heard = a_.sent = 0;
     connect();
   }
+
+  /// Sends `content` from one to the other as it is.  Returns the error.
+  Result<void> send_whole(std::string content) { return a_.daemon->send(*a_.peer, Topic::user, std::move(content)); }
+  /// Sends bytes that are no piece of a message.
+  void send_garbage() {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{1}, std::size_t{39}, std::size_t{40}, std::size_t{500}}) {
+      const std::string garbage(size, '\x55');
+      EXPECT_EQ(a_.peer->send_or_queue(oob::kActiveMessageTag, oob::as_bytes(garbage), {}), opal::Post::done);
+    }
+  }
+  [[nodiscard]] std::size_t dropped() const noexcept { return dropped_; }
+  [[nodiscard]] std::size_t largest() const noexcept { return b_.largest; }
 
   /// Sends both ways until `done`.
   void run(const std::function<bool()>& done) {
@@ -118,6 +137,7 @@ class TwoDaemons {
     opal::am::Endpoint* peer = nullptr;
     std::uint64_t sent = 0;
     std::uint64_t heard = 0;
+    std::size_t largest = 0;  // bytes of the longest message heard
     int lost = 0;
     bool quiet = false;
   };
@@ -136,6 +156,8 @@ class TwoDaemons {
   }
   static void take(End& end, Topic topic, ByteSpan content) {
     EXPECT_EQ(topic, Topic::user);
+    end.largest = std::max(end.largest, content.size());
+    if (content.size() > 1'000'000) return;  // of send_whole()
     std::uint64_t number = 0;
     ASSERT_TRUE(opal::read_object(content, number));
     ASSERT_EQ(number, end.heard) << "lost, repeated or out of order";
@@ -148,6 +170,7 @@ class TwoDaemons {
   opal::Secret secret_ = opal::Secret::from_text("a secret of sixteen bytes or more").value();
   End a_;
   End b_;
+  std::size_t dropped_ = 0;
 };
 
 TEST(OobUpgrade, DaemonsOfOneHostMoveToSharedMemory) {
@@ -171,6 +194,22 @@ TEST(OobUpgrade, WhenSharedMemoryIsCutNothingIsLostAndTheyTryAgain) {
     EXPECT_GT(cut_local_sockets(), 0);
     daemons.run([&] { return returns.count() == 2 * cut; });
   }
+  daemons.finish();
+}
+
+TEST(OobUpgrade, GarbageIsDroppedAndTheChannelGoesOn) {
+  TwoDaemons daemons;
+  daemons.run([&] { return daemons.both_heard(1); });
+  daemons.send_garbage();
+  daemons.run([&] { return daemons.dropped() == 5; });
+  daemons.finish();
+}
+
+TEST(OobUpgrade, TheLongestMessageArrivesAndALongerOneIsRefused) {
+  TwoDaemons daemons;
+  EXPECT_FALSE(daemons.send_whole(std::string(oob::kLargestMessage + 1, 'x')));
+  EXPECT_TRUE(daemons.send_whole(std::string(oob::kLargestMessage, 'x')));
+  daemons.run([&] { return daemons.largest() == oob::kLargestMessage; });
   daemons.finish();
 }
 

@@ -50,8 +50,9 @@ inline int hand_over(Request& made, Start start, MPI_Comm handle, MPI_Request* r
 
 /// As hand_over(), for an operation with MPI_PROC_NULL.  `source`: in its status.  An error if no memory is left.
 inline int give_no_proc_request(Call& call, Start start, MPI_Comm handle, int source, MPI_Request* request) {
-  Request* made = source == MPI_PROC_NULL ? &no_proc_receive_request() : &done_send_request();
-  if (start == Start::later) made = new_immediate_request(handle, source);
+  Request* const made = start == Start::later     ? new_immediate_request(handle, source)
+                        : source == MPI_PROC_NULL ? &no_proc_receive_request()
+                                                  : &done_send_request();
   if (made == nullptr) call.fail_class(MPI_ERR_NO_MEM);
   *request = made->mpi_handle();
   return MPI_SUCCESS;

@@ -29,7 +29,9 @@ const char* text_of(wire::Reason reason) noexcept {
   switch (reason) {
     case wire::Reason::unauthenticated: return "verbs: refused: the peer refused this side's proof of the job's secret";
     case wire::Reason::different: return "verbs: refused: the peer has another btl_verbs_max_send, or another version";
-    case wire::Reason::full: return "verbs: refused: the peer has no buffers left (its btl_verbs_receive_buffers)";
+    case wire::Reason::full:
+      return "verbs: refused: the peer has no buffers left (its btl_verbs_receive_buffers), or its "
+             "device has failed";
     default: return "verbs: refused";
   }
 }

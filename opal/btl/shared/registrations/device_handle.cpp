@@ -18,7 +18,9 @@ Result<DeviceHandle> DeviceHandle::decode(const MemoryHandle& handle) noexcept {
   if (handle.bytes().size() != sizeof decoded || !read_object(handle.bytes(), decoded)) {
     return Error{Errc::protocol, 0, "memory handle: not one of this transport", handle.bytes().size()};
   }
-  if (decoded.checksum != checksum_of(decoded)) {
+  constexpr std::uint32_t kKnown = kHasKey | kVirtualAddress | kAtomics;
+  const bool plausible = decoded.has_key() ? (decoded.flags & ~kKnown) == 0 : decoded.flags == 0 && decoded.key == 0;
+  if (decoded.checksum != checksum_of(decoded) || !plausible) {
     return Error{Errc::protocol, 0, "memory handle: garbled", decoded.checksum};
   }
   return decoded;

@@ -12,7 +12,8 @@
 
 namespace opal::btl {
 
-/// The bytes of the handle on the wire, little endian.
+/// The bytes of the handle on the wire, little endian.  A change requires a new kWireVersion of verbs, rdm and
+/// portals4.
 struct DeviceHandle {
   std::uint64_t key;       ///< of the device's registration; 0 without kHasKey
   std::uint32_t flags;     ///< kHasKey, kVirtualAddress, kAtomics

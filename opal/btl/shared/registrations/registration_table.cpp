@@ -210,9 +210,18 @@ Result<void> RegistrationTable::renew() {
   memory::address_space::while_unchanged([&] { moved = move_to(memory); });
   OPAL_TRY(moved);
   OPAL_TRY(seal(memory));
+  private_in_child_ = std::make_unique<PrivateInChild>(map_, memory.get());
   memory_ = std::move(memory);
-  private_in_child_ = std::make_unique<PrivateInChild>(map_, memory_.get());
+  for (RegistrationSlot& slot : slots()) drop_replaced_pool(slot);  // PoolWatch may have changed the old memory
   return {};
+}
+
+void RegistrationTable::drop_replaced_pool(RegistrationSlot& slot) noexcept {
+  const auto pool = static_cast<std::uint32_t>(slot.rights.load(kRelaxed) >> 32);
+  if (pool == 0 || pool == RegistrationView::kOfGpu) return;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of this process
+  const auto* const base = reinterpret_cast<const void*>(slot.base.load(kRelaxed));
+  if (mpool::shared_pool_of(base, slot.size.load(kRelaxed)) != pool) slot.rights.fetch_and(UINT32_MAX, kRelaxed);
 }
 
 Result<void> RegistrationTable::move_to(const Fd& memory) noexcept {
@@ -250,10 +259,8 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
   }
   pool_watch_->include(memory::Range::pages(address, size));
   OPAL_TRY_ASSIGN(const MemoryHandle handle, add(address, size, rights, std::uint64_t{pool} << 32));
-  if (mpool::shared_pool_of(base, size) != pool) {  // unmapped before the slot was filled, so PoolWatch did not see it
-    OPAL_TRY_ASSIGN(const SoftwareHandle made, SoftwareHandle::decode(handle));
-    slots()[made.slot].rights.fetch_and(UINT32_MAX, kRelaxed);
-  }
+  OPAL_TRY_ASSIGN(const SoftwareHandle made, SoftwareHandle::decode(handle));
+  drop_replaced_pool(slots()[made.slot]);  // unmapped before the slot was filled, so PoolWatch did not see it
   return handle;
 }
 
@@ -334,7 +341,8 @@ Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
   if (!names_slot(decoded)) return stale;
   RegistrationSlot& slot = slots()[decoded.slot];
   const std::uint64_t generation = slot.generation.load(kRelaxed);
-  if (generation != decoded.generation && generation != decoded.generation + 1) return stale;  // + 1: invalidated
+  const bool invalidated = generation != 0 && generation == decoded.generation + 1;
+  if (generation != decoded.generation && !invalidated) return stale;
   slot.generation.store(0, std::memory_order_release);
   if ((slot.rights.load(kRelaxed) & kAddressSpace) != 0) mappings_.reset();
   slot.size.store(0, std::memory_order_release);  // PoolWatch skips a slot of size 0

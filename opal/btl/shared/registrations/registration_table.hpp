@@ -171,6 +171,8 @@ class OPAL_EXPORT RegistrationTable {
   [[nodiscard]] bool names_slot(const SoftwareHandle& handle) const noexcept {
     return handle.slot < count_ && handle.generation % 2 != 0;
   }
+  /// Makes `slot` one of private memory if its pool does not contain the registration any more.
+  static void drop_replaced_pool(RegistrationSlot& slot) noexcept;
   /// Copies the table to `memory` and maps that in its place.
   Result<void> move_to(const Fd& memory) noexcept;
 
