@@ -223,8 +223,7 @@ bool Module::arm_network() noexcept {
     early_.push_back(event);
     return false;
   }
-  if (!wake_up_->armed()) wake_up_->arm();
-  return true;
+  return wake_up_->arm();
 }
 
 }  // namespace opal::btl::portals4

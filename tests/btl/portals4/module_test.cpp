@@ -3,10 +3,12 @@
 #include "opal/btl/portals4/module.hpp"
 
 #include <gmock/gmock.h>
+#include <poll.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <deque>
+#include <thread>
 
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
@@ -51,6 +53,33 @@ TEST(Portals4Library, ALibraryThatIsNotTheOneOfTheHeaderIsRefused) {
   const auto refused = btl::portals4::Interface::open("libm.so.6");
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().where, HasSubstr("test double"));
+}
+
+TEST(Portals4WakeUp, AnEventThatTheThreadTakesBetweenALookAndTheNextArmIsNotLost) {
+  using namespace btl::portals4;  // NOLINT(google-build-using-namespace): of this test alone
+  const auto interface = Interface::open(OPAL_PORTALS4_DOUBLE_PATH);
+  ASSERT_TRUE(interface);
+  const auto objects = Objects::create(**interface, 16, 16);
+  ASSERT_TRUE(objects);
+  const auto wake_up = WakeUp::create(**interface, *objects);
+  ASSERT_TRUE(wake_up);
+  EXPECT_TRUE((*wake_up)->arm());
+  std::uint64_t word = 0;
+  constexpr ptl_match_bits_t kNoSuchMemory = 77;  // the event tells so
+  ASSERT_EQ((*interface)
+                ->library()
+                .get(objects->memory(), offset_of(&word), sizeof word, (*interface)->process(), objects->memory_entry(),
+                     kNoSuchMemory, 0, &word),
+            PTL_OK);
+  pollfd readable{(*wake_up)->fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&readable, 1, 20'000), 1);
+  while ((*wake_up)->armed()) std::this_thread::yield();
+  EXPECT_FALSE((*wake_up)->arm());
+  WakeUp::Event event{};
+  ASSERT_TRUE((*wake_up)->take(event));
+  EXPECT_EQ(event.event.user_ptr, &word);
+  EXPECT_TRUE((*wake_up)->arm());
+  (*wake_up)->disarm();
 }
 
 /// Receive buffers for 32 messages, of peers that may have 64 each in flight.

@@ -39,7 +39,7 @@ class OPAL_EXPORT Interface {
 };
 
 /// What one module has of an interface.
-class Objects {
+class OPAL_EXPORT Objects {
  public:
   /// `arrivals`, `ends`: events that the queues hold.  Errors: those of error_of().
   static Result<Objects> create(const Interface& interface, std::size_t arrivals, std::size_t ends);

@@ -30,14 +30,16 @@ WakeUp::~WakeUp() {
   thread_->join();
 }
 
-void WakeUp::arm() {
+bool WakeUp::arm() {
   {
     const std::lock_guard lock{mutex_};
+    if (state_ != State::idle) return state_ == State::armed;
     give_back_ = false;
     state_.store(State::armed, std::memory_order_release);
   }
   if (thread_ == nullptr) thread_ = std::make_unique<std::thread>([this] { run(); });
   changed_.notify_all();
+  return true;
 }
 
 void WakeUp::disarm() noexcept {
@@ -82,9 +84,9 @@ void WakeUp::run() noexcept {
       const bool is_event = result == PTL_OK || result == PTL_EQ_DROPPED;
       taken.arrival = which == 0;
       event_ = taken;
-      state_.store(is_event ? State::taken : State::idle, std::memory_order_release);
       const std::uint64_t one = 1;
-      (void)!::write(fd_.get(), &one, sizeof one);
+      (void)!::write(fd_.get(), &one, sizeof one);  // before take(), which resets it
+      state_.store(is_event ? State::taken : State::idle, std::memory_order_release);
     }
     changed_.notify_all();
   }

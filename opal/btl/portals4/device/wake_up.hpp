@@ -15,11 +15,12 @@
 #include <thread>
 
 #include "opal/btl/portals4/device/interface.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/system/fd.hpp"
 
 namespace opal::btl::portals4 {
 
-class WakeUp {
+class OPAL_EXPORT WakeUp {
  public:
   struct Event {
     ptl_event_t event;
@@ -33,8 +34,9 @@ class WakeUp {
   WakeUp& operator=(const WakeUp&) = delete;
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
-  /// Gives the queues to the thread.  Starts the thread on its first call.
-  void arm();
+  /// Gives the queues to the thread, unless it has them.  Starts the thread on its first call.  False: the thread has
+  /// taken an event, which take() returns.
+  [[nodiscard]] bool arm();
   /// True while the thread has the queues.  Once it is false, take() returns the event that the thread took, if any.
   [[nodiscard]] bool armed() const noexcept { return state_.load(std::memory_order_acquire) == State::armed; }
   /// Returns the event that the thread took and resets fd(); false: there is none.
