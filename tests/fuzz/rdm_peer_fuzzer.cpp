@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (is_genuine(key, hello.from, bytes.subspan(sizeof hello), hello)) std::abort();
   }
   if (const auto handle = MemoryHandle::from_bytes(bytes)) {
-    if (const auto decoded = DeviceHandle::decode(*handle)) sum += decoded->software.slot;
+    if (const auto decoded = btl::DeviceHandle::decode(*handle)) sum += decoded->software.slot;
   }
   return sum == ~std::size_t{0} ? -1 : 0;
 }
