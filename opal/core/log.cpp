@@ -32,7 +32,7 @@ Shared& shared() {
 
 /// Keeps the lock during fork(), so that a child does not find it held by a thread that the child does not have.
 /// Registered when the library is loaded, before all others: so their functions may log in the parent and the child.
-[[maybe_unused]] const int fork_is_safe =
+[[maybe_unused]] const int kForkIsSafe =
     ::pthread_atfork([] { shared().mutex.lock(); }, [] { shared().mutex.unlock(); }, [] { shared().mutex.unlock(); });
 
 void write_to_stderr(const Message& message) {

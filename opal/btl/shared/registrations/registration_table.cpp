@@ -271,7 +271,7 @@ Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
   if (free_.empty()) return no_free_slot();
   // The pages of the list are reserved as it grows: most programs use few or none of them.
   OPAL_TRY_ASSIGN(memory::MappingTable table, memory::MappingTable::create(shared_mappings()));
-  mappings_.reset(new memory::MappingTable{table});
+  mappings_.reset(std::make_unique<memory::MappingTable>(table).release());
   if (auto followed = memory::address_space::follow(*mappings_); !followed) {
     mappings_.reset();
     return followed.error();
