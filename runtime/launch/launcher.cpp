@@ -15,7 +15,6 @@
 
 #include "opal/am/bootstrap/secret_choice.hpp"
 #include "opal/am/config.hpp"
-#include "opal/core/config/core_config.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/system/secret.hpp"
 #include "opal/core/text.hpp"
@@ -352,7 +351,6 @@ int launch(const std::string& name, const Options& options, guard::CommandLine c
   if (!options.working_directory.empty() && ::access(options.working_directory.c_str(), X_OK) != 0) {
     return refuse(name, fmt::format("--wdir {}: no such directory, or not accessible", options.working_directory));
   }
-  (void)opal::config::apply_to_process(store_with(options.settings));  // check_settings() reports an error
   if (const std::string wrong = check_settings(options); !wrong.empty()) return refuse(name, wrong, kUsageError);
   const Program program = find_program(options.command[0], options.working_directory, search_path);
   if (program.status != 0) return refuse(name, explain_not_found(program, options), program.status);

@@ -12,6 +12,7 @@
 #include "opal/am/components.hpp"
 #include "opal/am/groups.hpp"
 #include "opal/core/build_info.hpp"
+#include "opal/core/config/core_config.hpp"
 #include "opal/core/config/store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
@@ -257,7 +258,9 @@ opal::config::Store store_with(const std::vector<std::pair<std::string, std::str
 }
 
 std::string check_settings(const Options& options) {
-  auto groups = opal::am::config_groups(opal::am::find_components(store_with(options.settings)).registry);
+  const opal::config::Store all = store_with(options.settings);
+  (void)opal::config::apply_to_process(all);  // an error is one of the problems below
+  auto groups = opal::am::config_groups(opal::am::find_components(all).registry);
   groups.push_back(&kGroup);
   opal::config::Store ours;
   add(ours, options.settings);

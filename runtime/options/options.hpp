@@ -116,8 +116,8 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
 /// as those of the ranks.
 opal::config::Store store_with(const std::vector<std::pair<std::string, std::string>>& settings);
 /// Returns the problems of --set (unknown names with the nearest known one, values out of range) and the errors of the
-/// environment, one per line; empty if there are none.  Logs the warnings of the environment.  The MPI library checks
-/// its own variables.
+/// environment, one per line; empty if there are none.  Sets the level of the log and logs the warnings of the
+/// environment.  The MPI library checks its own variables.
 std::string check_settings(const Options& options);
 
 }  // namespace runtime::launch

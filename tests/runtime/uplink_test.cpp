@@ -28,7 +28,6 @@ class UplinkTest : public ::testing::Test, protected TreeUser {
     host.on_message = [&tree](opal::am::Endpoint& from, oob::Topic, std::string frame) {
       tree->on_frame(from, std::move(frame));
     };
-    host.on_lost = [](opal::am::Endpoint&, const Error&) {};
     return oob::Daemon::open(*loop, store, secret, std::move(host)).value();
   }
   void on_message(overlay::Id origin, Kind kind, ByteSpan content) override {
