@@ -59,11 +59,15 @@ std::shared_ptr<Interface> Interface::open() {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  opened->thread_ = std::thread{[interface = opened.get(), socket = std::move(listener)]() mutable {
-    ::pthread_setname_np(::pthread_self(), "portals4 double");
-    Progress{*interface, std::move(socket)}.run();
-  }};
+  std::promise<void> started;
+  const std::future<void> is_started = started.get_future();
+  opened->thread_ =
+      std::thread{[interface = opened.get(), socket = std::move(listener), started = std::move(started)]() mutable {
+        ::pthread_setname_np(::pthread_self(), "portals4 double");
+        Progress{*interface, std::move(socket)}.run(std::move(started));
+      }};
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  is_started.wait();
   return opened;
 }
 

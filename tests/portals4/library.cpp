@@ -5,17 +5,28 @@
 
 #include <atomic>
 
+#include "tests/portals4/progress.hpp"
+
 namespace opal::test::portals4 {
 namespace {
 
 std::atomic<Library*> current_library;
+
+void hold_all() {
+  hold_progress();
+  hold_descriptors();
+}
+void release_all() {
+  release_descriptors();
+  release_progress();
+}
 
 }  // namespace
 
 Library& Library::current() {
   static const bool is_first = [] {
     current_library = new Library{nullptr};
-    ::pthread_atfork(hold_descriptors, release_descriptors, replace_in_child);
+    ::pthread_atfork(hold_all, release_all, replace_in_child);
     return true;
   }();
   static_cast<void>(is_first);
@@ -25,7 +36,7 @@ Library& Library::current() {
 // In the child only the calling thread goes on, and a mutex may be locked for ever: nothing of the old state is used.
 void Library::replace_in_child() {
   close_descriptors_in_child();
-  release_descriptors();
+  release_all();
   current_library = new Library{current_library};
 }
 

@@ -12,14 +12,25 @@ constexpr int kRetryMilliseconds = 2;
 
 short events_of(bool writes, bool reads) { return static_cast<short>((writes ? POLLOUT : 0) | (reads ? POLLIN : 0)); }
 
+// Locked by the progress thread except in poll().  Never destroyed: the thread may run until the process is gone.
+std::mutex& work_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
 }  // namespace
 
-void Progress::run() {
+void hold_progress() { work_mutex().lock(); }
+void release_progress() { work_mutex().unlock(); }
+
+void Progress::run(std::promise<void> started) {
+  std::unique_lock working{work_mutex()};
+  started.set_value();
   Queue<Operation> operations;
   while (interface_.take_submitted(operations)) {
     start_submitted(operations);
     operations.clear();
-    if (wait_for_sockets() < 0) continue;
+    if (wait_for_sockets(working) < 0) continue;
     advance_connections();
     if (is_short_of_descriptors_ || polled_[1].revents != 0) accept_connections();
   }
@@ -36,7 +47,7 @@ void Progress::start_submitted(Queue<Operation>& operations) {
   for (Outgoing* const to : started_) to->advance();
 }
 
-int Progress::wait_for_sockets() {
+int Progress::wait_for_sockets(std::unique_lock<std::mutex>& working) {
   polled_.clear();
   polled_outgoing_.clear();
   polled_.push_back({interface_.wake_descriptor().get(), POLLIN, 0});
@@ -54,7 +65,10 @@ int Progress::wait_for_sockets() {
   for (const Incoming& from : incoming_) {
     polled_.push_back({from.socket().get(), events_of(from.is_writing(), !from.is_writing()), 0});
   }
-  return ::poll(polled_.data(), polled_.size(), timeout);
+  working.unlock();
+  const int ready = ::poll(polled_.data(), polled_.size(), timeout);
+  working.lock();
+  return ready;
 }
 
 void Progress::advance_connections() {

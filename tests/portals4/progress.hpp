@@ -5,8 +5,10 @@
 
 #include <poll.h>
 
+#include <future>
 #include <list>
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "tests/portals4/incoming.hpp"
@@ -14,16 +16,21 @@
 
 namespace opal::test::portals4 {
 
+/// Handlers of fork(): between hold and release the progress thread is in poll().  A child may hang in its first
+/// allocation if a thread of its parent was in the allocator: the one of AddressSanitizer is not prepared for fork().
+void hold_progress();
+void release_progress();
+
 class Progress {
  public:
   Progress(Interface& interface, Descriptor listener) : interface_{interface}, listener_{std::move(listener)} {}
 
-  /// Returns when the interface ends.
-  void run();
+  /// Sets `started`, and returns when the interface ends.
+  void run(std::promise<void> started);
 
  private:
   void start_submitted(Queue<Operation>& operations);
-  int wait_for_sockets();
+  int wait_for_sockets(std::unique_lock<std::mutex>& working);
   void accept_connections();
   void advance_connections();
 

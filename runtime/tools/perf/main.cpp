@@ -138,6 +138,7 @@ class Program {
         table_.print(row);
     };
     if (options_.test == "tune") return tune(report);
+    if (options_.test == "oob_lat") return oob(report);
     if (kPairTests.contains(options_.test) || options_.test == "overview" || options_.test == "floor") {
       return paired(report);
     }
@@ -172,6 +173,18 @@ class Program {
     }
     OPAL_TRY(store(points, options_.store_file));
     if (!options_.json) fmt::print("\nstored: {}\n", options_.store_file);
+    return {};
+  }
+
+  Result<void> oob(const Report& report) {
+    OPAL_TRY_ASSIGN(pairing_, Pairing::create());
+    OPAL_TRY_ASSIGN(const Plan plan, plan_for(8, 32768));
+    OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_));
+    for (const std::string& name : names) {
+      const Result<void> measured = oob_latency(*pairing_, name, plan, report);
+      if (!measured && (measured.error().code != Errc::not_supported || names.size() == 1)) return measured;
+      if (!measured) fmt::print(stderr, "opal-perf: {}: {}\n", name, to_string(measured.error()));
+    }
     return {};
   }
 
@@ -248,11 +261,12 @@ int main_program(int argc, char** argv) {
       "  floor       a cache line between two cores, and memcpy\n";
   for (const auto& [name, info] : kPairTests) tests += fmt::format("  {:<11} {}\n", name, info.summary);
   tests +=
+      "  oob_lat     one-way time of a message between two daemons, which sleep in between\n"
       "  tune        where the shared-memory transport should switch between its ways\n"
       "  reg         the registration cache: hit, miss, evict, invalidate\n"
       "  alloc       the allocators\n"
       "  threads     active messages per second with several threads in a Context; --iters is milliseconds";
-  std::vector<std::string> names{"overview", "floor", "tune", "reg", "alloc", "threads"};
+  std::vector<std::string> names{"overview", "floor", "oob_lat", "tune", "reg", "alloc", "threads"};
   for (const auto& [name, info] : kPairTests) names.push_back(name);
   app.add_option("TEST", options.test, tests)->required()->check(CLI::IsMember(names));
   app.add_option("--btl", options.transport, "Only this transport; the default is every usable one");

@@ -61,6 +61,10 @@ Result<void> report_latency(Row row, const Plan& plan, const Report& report, dou
   return {};
 }
 
+/// One-way times between two daemons of the out-of-band channel over one transport; both processes call it.  Errors:
+/// not_supported (the channel does not move to `transport`), those of oob::Daemon.
+Result<void> oob_latency(Pairing& pairing, const std::string& transport, const Plan& plan, const Report& report);
+
 // In one process.
 Result<void> registration_cache(const Plan& plan, const Report& report);
 Result<void> allocators(const Plan& plan, const Report& report);
