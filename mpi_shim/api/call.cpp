@@ -76,9 +76,13 @@ int Call::answer_name(const std::string& name, char* text, int* length) {
 }
 
 void Call::target(rma::Window* window, int rank) {
-  if (rank == MPI_PROC_NULL || (rank >= 0 && rank < window->size())) return;
+  if ((rank < 0 || rank >= window->size()) && rank != MPI_PROC_NULL) [[unlikely]]
+    fail_target(*window, rank);
+}
+
+void Call::fail_target(const rma::Window& window, int rank) {
   fail(MPI_ERR_RANK,
-       fmt::format("argument target_rank is {}, but the window has the ranks 0 to {}", rank, window->size() - 1));
+       fmt::format("argument target_rank is {}, but the window has the ranks 0 to {}", rank, window.size() - 1));
 }
 
 void Call::info(MPI_Info handle) {

@@ -223,6 +223,7 @@ class Call {
   [[noreturn, gnu::cold]] void fail_handle(int error_class, const char* argument, const char* kind);
   [[noreturn, gnu::cold]] void fail_kind(const char* argument, const char* kind);
   [[noreturn, gnu::cold]] void fail_rank(const char* argument, int rank, const comm::Communicator& comm);
+  [[noreturn, gnu::cold]] void fail_target(const rma::Window& window, int rank);
   [[noreturn, gnu::cold]] void fail_op(const op::Op& op, const datatype::Datatype& type);
   [[noreturn, gnu::cold]] void fail_tag(const char* argument, int tag);
   [[noreturn, gnu::cold]] void fail_null(const char* argument);

@@ -229,6 +229,8 @@ int Window::put_or_get(Direction direction, const Buffer& origin, const Place& p
   if (chosen.handle != nullptr && (chosen.path == Target::Path::one_sided || is_few_blocks(there))) {
     Transfer& transfer = windows_.new_transfer();
     transfer.prepare(direction, target, *chosen.handle, origin, there);
+    // Between processes of one host the transport mostly copies within the call: then no request is needed.
+    if (request == nullptr && origin.contiguous() != nullptr && transfer.try_at_once()) return MPI_SUCCESS;
     begin(transfer, request);
     return MPI_SUCCESS;
   }

@@ -43,6 +43,24 @@ void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& 
   pack(origin, packed_);
 }
 
+bool Transfer::try_at_once() noexcept {
+  piece_ = blocks_.next_piece(bytes_);
+  if (piece_.bytes != bytes_) return false;
+  BlockCompletion& block = completions_.front();
+  stepping_ = true;
+  const Post post = this->post(block);
+  stepping_ = false;
+  if (post == Post::done || (post == Post::queued && !block.busy && block.ok())) {
+    give_back();
+    return true;
+  }
+  if (block.busy) {
+    posted_ = bytes_;
+    piece_ = {};
+  }
+  return false;  // after a failure, and where a post returned again, step() posts the piece once more
+}
+
 void Transfer::begin_transfer() noexcept {
   begin();
   outcome_.bytes = bytes_;
@@ -119,6 +137,10 @@ void Transfer::end_if_over() noexcept {
 void Transfer::put_away() noexcept {
   const am::Lock::Guard guard{windows_.engine().lock()};
   reset();
+  give_back();
+}
+
+void Transfer::give_back() noexcept {
   origin_ = {};
   origin_type_ = {};
   target_type_ = {};

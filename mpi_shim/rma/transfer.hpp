@@ -29,6 +29,10 @@ class Transfer final : public Request, private p2p::Stalled {
   /// for those of `there` (get).
   void prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
                const p2p::Buffer& there);
+  /// Instead of the start: posts the access if it is one block.  True: it is over, and the Transfer is back in its
+  /// pool. False: the caller starts the request.  Requires: the origin is contiguous; the Context's lock is held since
+  /// before prepare().
+  bool try_at_once() noexcept;
 
  private:
   static constexpr std::size_t kMostInFlight = 8;  // blocks
@@ -40,6 +44,7 @@ class Transfer final : public Request, private p2p::Stalled {
 
   void begin_transfer() noexcept;
   void put_away() noexcept;
+  void give_back() noexcept;
   /// Posts blocks until all are posted, kMostInFlight are in flight, or an error ends the transfer; false: a post
   /// returned again.  May end the request, and then *this may be gone.
   bool step() noexcept;

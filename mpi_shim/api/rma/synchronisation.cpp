@@ -22,10 +22,14 @@ void check_assertion(Call& call, int assertion, int known) {
             fmt::format("argument assert is {}, which has bits that this function does not define", assertion));
 }
 
-void check_rank(Call& call, const rma::Window& window, int rank) {
-  if (rank >= 0 && rank < window.size()) return;
+[[noreturn, gnu::cold]] void fail_rank(Call& call, const rma::Window& window, int rank) {
   call.fail(MPI_ERR_RANK,
             fmt::format("argument rank is {}, but the window has the ranks 0 to {}", rank, window.size() - 1));
+}
+
+void check_rank(Call& call, const rma::Window& window, int rank) {
+  if (rank < 0 || rank >= window.size()) [[unlikely]]
+    fail_rank(call, window, rank);
 }
 
 constexpr int kPostAssertions = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;

@@ -17,14 +17,6 @@ Buffer Buffer::of_bytes(const void* base, std::uint64_t size) noexcept {
   return {base, size, byte};
 }
 
-Buffer::Span Buffer::span() const noexcept {
-  if (count_ == 0 || type_ == nullptr) return {0, 0};
-  // With a negative extent the first element has the highest address.
-  const std::int64_t reach = static_cast<std::int64_t>(count_ - 1) * type_->extent();
-  return {type_->true_lb() + std::min<std::int64_t>(reach, 0),
-          static_cast<std::uint64_t>(type_->true_extent() + (reach < 0 ? -reach : reach))};
-}
-
 Buffer::Span Buffer::padded_span() const noexcept {
   if (count_ == 0 || type_ == nullptr) return {0, 0};
   const std::int64_t reach = static_cast<std::int64_t>(count_ - 1) * type_->extent();
@@ -89,6 +81,8 @@ Post send_packed(am::Endpoint& to, Tag tag, ByteSpan header, const Buffer& data,
 void copy(const Buffer& from, const Buffer& to) noexcept {
   const std::size_t bytes = static_cast<std::size_t>(std::min(from.bytes(), to.bytes()));
   if (bytes == 0) return;
+  if (from.contiguous() != nullptr && to.contiguous() != nullptr) [[likely]]
+    return copy_bytes(to.contiguous(), from.contiguous(), bytes);
   if (from.contiguous() != nullptr) return unpack({from.contiguous(), bytes}, to);
   if (to.contiguous() != nullptr) return pack(from, {to.contiguous(), bytes});
   datatype::Cursor source;

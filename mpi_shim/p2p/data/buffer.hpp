@@ -2,6 +2,7 @@
 // mpi_shim/p2p/data/buffer.hpp — the data of a message: an address, a count and a datatype, and whether its bytes are
 // contiguous.  A value; borrows the memory and the datatype.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "mpi_shim/base/names.hpp"
@@ -40,7 +41,7 @@ class Buffer {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  /// Requires: not a Buffer{}; likewise for share_type(), part() and at().
+  /// Requires: not a Buffer{}; likewise for share_type() and part().
   [[nodiscard]] const datatype::Datatype& type() const noexcept { return *type_; }
   /// Whether the program can free the type.  Predefined types are never freed.
   [[nodiscard]] bool has_derived_type() const noexcept { return type_ != nullptr && !type_->is_predefined(); }
@@ -56,14 +57,25 @@ class Buffer {
     return {base_ + static_cast<std::int64_t>(first) * type_->extent(), count, *type_};
   }
   /// The same elements at another address.
-  [[nodiscard]] Buffer at(const void* base) const noexcept { return {base, count_, *type_}; }
+  [[nodiscard]] Buffer at(const void* base) const noexcept {
+    Buffer moved = *this;
+    moved.base_ = static_cast<std::byte*>(const_cast<void*>(base));
+    if (contiguous_ != nullptr && bytes_ != 0) moved.contiguous_ = moved.base_ + type_->true_lb();
+    return moved;
+  }
 
   /// The memory from the first to the last byte of the elements, gaps included: `size` bytes from base() + offset on.
   struct Span {
     std::int64_t offset;
     std::uint64_t size;
   };
-  [[nodiscard]] Span span() const noexcept;
+  [[nodiscard]] Span span() const noexcept {
+    if (count_ == 0 || type_ == nullptr) return {0, 0};
+    // With a negative extent the first element has the highest address.
+    const std::int64_t reach = static_cast<std::int64_t>(count_ - 1) * type_->extent();
+    return {type_->true_lb() + std::min<std::int64_t>(reach, 0),
+            static_cast<std::uint64_t>(type_->true_extent() + (reach < 0 ? -reach : reach))};
+  }
   /// As span(), with the padding of the first and last element: an operation of the program may write it.
   [[nodiscard]] Span padded_span() const noexcept;
 
