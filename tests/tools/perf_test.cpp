@@ -126,6 +126,23 @@ TEST(PerfProgram, MeasuresTheFloorTheCacheTheAllocatorsAndTheMemory) {
   }
 }
 
+TEST(PerfProgram, MeasuresTheOutOfBandChannelBeforeAndAfterItsUpgrade) {
+  for (const std::string transport : {"tcp", "sm"}) {
+    const Ran ran = run("oob_lat --size 8 --iters 50 --json --btl " + transport);
+    ASSERT_EQ(ran.status, 0) << ran.output;
+    const auto json = nlohmann::json::parse(ran.output);
+    EXPECT_EQ(json["test"], "oob_lat");
+    EXPECT_EQ(json["btl"], transport);
+    EXPECT_TRUE(json.contains("latency_ns"));
+  }
+  const Ran self = run("oob_lat --size 8 --btl self");
+  EXPECT_EQ(self.status, 1);
+  EXPECT_THAT(self.output, HasSubstr("stays on tcp"));
+  const Ran long_one = run("oob_lat --size 16M --btl tcp");
+  EXPECT_EQ(long_one.status, 1) << "both processes end";
+  EXPECT_THAT(long_one.output, HasSubstr("message too long"));
+}
+
 TEST(PerfProgram, SaysWhatIsWrongWithItsArguments) {
   EXPECT_THAT(run("am_lat --size banana").output, HasSubstr("--size"));
   EXPECT_THAT(run("no_such_test").output, HasSubstr("TEST"));

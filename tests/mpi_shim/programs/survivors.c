@@ -196,6 +196,20 @@ static void in_an_exposure(void) {
   if (rank == 3) MPI_Send(&word, 1, MPI_INT, 0, 11, MPI_COMM_WORLD);
 }
 
+/* The ranks of a host meet in shared memory from the ninth fence on.  The fence ends in all ranks; rank 2 awaits the
+ * dead rank itself, also where the ranks meet by messages. */
+static void before_a_fence(void) {
+  const MPI_Win window = window_of(64);
+  for (int i = 0; i < 20; ++i) CHECK(MPI_Win_fence(0, window) == MPI_SUCCESS);
+  if (rank == dying) {
+    tell_the_others();
+    raise(SIGKILL);
+  }
+  hear();
+  const int error = MPI_Win_fence(0, window);
+  if (rank == 2) CHECK_EQ(class_of(error), MPI_ERR_PROC_ABORTED);
+}
+
 /* Whatever a collective says to a rank, it ends in all of them. */
 static void before_collectives(void) {
   enum { elements = 20000 };
@@ -254,6 +268,7 @@ int main(int argc, char** argv) {
   if (strcmp(where, "accumulate") == 0) in_an_accumulate();
   if (strcmp(where, "attach") == 0) in_an_attach();
   if (strcmp(where, "exposure") == 0) in_an_exposure();
+  if (strcmp(where, "fence") == 0) before_a_fence();
   if (strcmp(where, "collectives") == 0) before_collectives();
   if (strcmp(where, "finalize") == 0) before_finalize();
   end(where);
