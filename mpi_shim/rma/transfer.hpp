@@ -30,7 +30,7 @@ class Transfer final : public Request, private p2p::Stalled {
   void prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
                const p2p::Buffer& there);
   /// Instead of the start: posts the access if it is one block.  True: it is over, and the Transfer is back in its
-  /// pool. False: the caller starts the request.  Requires: the origin is contiguous; the Context's lock is held since
+  /// pool.  False: the caller starts the request.  Requires: the origin is contiguous; the Context's lock is held since
   /// before prepare().
   bool try_at_once() noexcept;
 
