@@ -3,6 +3,8 @@
 // and how a sender sleeps until it may have more under way.
 #include <poll.h>
 
+#include <set>
+
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/tag.hpp"
 #include "tests/conformance/side.hpp"
@@ -61,6 +63,22 @@ TEST(SmFragmentPool, KeepsSomeForAnswersAndTakesThemBackInTheirTurn) {
   EXPECT_TRUE(send(false));
   EXPECT_FALSE(send(false));
   EXPECT_FALSE(pool.broken());
+}
+
+TEST(SmFragmentPool, APeerThatGetsFewMessagesGetsThemInFewFragments) {
+  auto memory = mpool::SharedPool::create("test", 1 << 20);
+  ASSERT_TRUE(memory);
+  std::atomic<std::uint32_t> released[2] = {};
+  FragmentPool pool{*memory, released, {1000, 4000}, 128 << 10};
+  std::set<std::uint32_t> lines;
+  for (std::uint32_t i = 0; i < 8; ++i) {  // each is returned before the next one is sent
+    const FragmentRef fragment = pool.take(1, false);
+    ASSERT_TRUE(fragment);
+    lines.insert(fragment.line);
+    pool.sent(fragment);
+    released[0] = i + 1;
+  }
+  EXPECT_EQ(lines.size(), 1U) << "each new fragment is a page that both sides touch for the first time";
 }
 
 TEST(SmFragmentPool, TheCountersOfWhatHasBeenGivenBackWrapAround) {

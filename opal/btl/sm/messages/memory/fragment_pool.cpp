@@ -9,7 +9,7 @@ namespace {
 // Sequence numbers have 16 bits, and the receiver compares them for equality.  So fragments (twice this number) and
 // records in flight in one direction stay below 2^16.
 constexpr std::uint32_t kMostFragments = 8192;
-// Bytes allocated at a time: enough to amortise the system call, few enough for a peer that gets few messages.
+// Limit of the bytes allocated at a time: enough to amortise the system call.
 constexpr std::size_t kGrowth = std::size_t{32} << 10;
 
 }  // namespace
@@ -53,8 +53,10 @@ void FragmentPool::reclaim(Class& pool) noexcept {
   taken_ -= back;
 }
 
+/// Doubles the fragments of a class, up to kGrowth bytes at a time.  So the second message of a peer that gets few has the
+/// fragment of the first, and touches no new page.
 void FragmentPool::grow(Class& pool) noexcept {
-  const std::size_t wanted = std::max<std::size_t>(1, kGrowth / pool.stride);
+  const std::size_t wanted = std::clamp<std::size_t>(pool.made, 1, std::max<std::size_t>(1, kGrowth / pool.stride));
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(wanted, pool.most - pool.made));
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto block = memory_->allocate(pool.stride);
