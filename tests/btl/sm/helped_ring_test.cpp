@@ -90,8 +90,8 @@ TEST(SmHelpedRing, EveryUnitArrivesOnceInRandomInterleavingsAlsoPastTheWrapOfThe
             target.publish(in_hand, true);
             in_hand = {};
           } else if (in_hand.count > target.chunk_units() || random() % 8 == 0) {
-            target.retry_later(in_hand);  // single copy has failed: by chunks then
-            ASSERT_EQ(target.take(in_hand, 1, target.chunk_units()), TargetSide::Take::piece);
+            target.give_up(in_hand);  // the copy has failed
+            in_hand = {};
           } else {
             fill(target, in_hand);
             target.publish(in_hand, false);
@@ -100,16 +100,9 @@ TEST(SmHelpedRing, EveryUnitArrivesOnceInRandomInterleavingsAlsoPastTheWrapOfThe
           break;
         case 2:
         case 3: drain(initiator, transfer); break;
-        case 4: {
-          const UnitRange range = initiator.take_from_back(1 + random() % 4, 1 + random() % 4 + 4);
-          if (range.count != 0 && random() % 4 == 0) {
-            initiator.return_units(range);
-            if (feeding) target.begin(generation, total);  // announced again
-          } else {
-            transfer.arrive(range);
-          }
+        case 4:
+          transfer.arrive(initiator.take_from_back(1 + random() % 4, 1 + random() % 4 + 4));
           break;
-        }
         default: break;
       }
     }
@@ -183,35 +176,17 @@ TEST(SmHelpedRing, ARefusalEndsTheTransferAfterWhatWasTakenBefore) {
   EXPECT_TRUE(initiator.claims().refused);
 }
 
-TEST(SmHelpedRing, ARefusalGivesBackWhatWasTakenAndNotCopied) {
+TEST(SmHelpedRing, AfterARefusalNothingComesOfWhatWasGivenUp) {
   Memory memory{4, 8};
   InitiatorSide initiator{memory.ring};
   TargetSide target{memory.ring};
   target.begin(initiator.begin(64), 64);
   UnitRange piece;
   ASSERT_EQ(target.take(piece, 16, 16), TargetSide::Take::piece);
-  target.retry_later(piece);
+  target.give_up(piece);
   target.refuse();
-  EXPECT_TRUE(initiator.over()) << "nothing will come of what was put back";
+  EXPECT_TRUE(initiator.over());
   EXPECT_TRUE(initiator.claims().refused);
-}
-
-TEST(SmHelpedRing, ATransferThatReplacesAnotherOneGivesNoUnitsOfThatOne) {
-  for (const bool same_generation : {false, true}) {  // only a broken peer announces one again with another size
-    Memory memory{4, 8};
-    InitiatorSide initiator{memory.ring};
-    TargetSide target{memory.ring};
-    const std::uint32_t before = initiator.begin(64);
-    target.begin(before, 64);
-    UnitRange piece;
-    ASSERT_EQ(target.take(piece, 16, 16), TargetSide::Take::piece);
-    target.retry_later(piece);
-    const std::uint32_t generation = initiator.begin(2);
-    if (same_generation) memory.ring.claim().store(Claims{0, 2, before, false}.word());
-    target.begin(same_generation ? before : generation, 2);
-    ASSERT_EQ(target.take(piece, 1, 8), TargetSide::Take::piece);
-    EXPECT_LE(piece.first + piece.count, 2U);
-  }
 }
 
 TEST(SmHelpedRing, WhatABrokenPeerWritesIsRecognised) {

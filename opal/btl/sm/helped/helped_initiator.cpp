@@ -76,8 +76,8 @@ void HelpedInitiator::start_next(Endpoint& peer) noexcept {
   state.ring.begin(HelpedRing::units_of(state.running().remote.size));
   state.share = kMostShare;
   state.error = {};
-  state.left_over = {};
   state.by_messages.error = {};
+  state.by_messages.step = ByMessages::Step::unused;
   state.last_moved_ns = now_ns();
   send_request(peer);
 }
@@ -132,11 +132,11 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
   return count;
 }
 
-/// True when the initiator can copy without the target.  A put always can, since messages carry what no mechanism
-/// copies.
+/// True when the initiator goes on without the target.  It always does in a cooperative transfer, of which the target
+/// may have given up its part: if no mechanism is left, messages repeat the transfer.
 bool HelpedInitiator::may_copy(Endpoint& peer) const noexcept {
   const HelpedTransfer& running = peer.helped.initiator->running();
-  return running.is_put() || peer.memory().copy.reaches(running.remote);
+  return running.mode == TransferMode::cooperative || peer.memory().copy.reaches(running.remote);
 }
 
 /// Whether a pipelined transfer leaves its units to the target for now.  When no piece has come in time, the target
@@ -164,39 +164,33 @@ std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
                                      : CopyOutcome{0, target.error()};
   if (outcome.ok()) return 1;
   if (outcome.error.code == Errc::not_supported) {  // no mechanism is left
-    if (transfer.is_put()) {
-      state.ring.leave_to_messages(units, state.left_over);
-    } else {  // the target has to copy all of it
-      state.ring.return_units(units);
-      state.requested = false;
-    }
-    return 0;
+    state.by_messages.step = ByMessages::Step::due;
+  } else {
+    state.error = outcome.error;
   }
-  state.error = outcome.error;
   state.ring.close();
   return 1;
 }
 
-/// Ends the running transfer.  False: not yet, since the emulated put of left_over is in flight or lacks a credit.
+/// Ends the running transfer.  False: not yet, since it is repeated by messages.
 bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   const HelpedTransfer transfer = state.running();
-  const bool refused = state.ring.claims().refused;
-  if (state.by_messages.in_flight) return false;
-  if (state.left_over.count != 0 && state.error.code == Errc{} && !refused) {
-    const std::uint64_t offset = offset_of(state.left_over.first);
-    const Post post =
-        emulation_.transfer(RdmaOperation::Kind::put, peer, transfer.local() + offset, transfer.remote.address + offset,
-                            *MemoryHandle::from_bytes(bytes_of(transfer.remote.region)),
-                            bytes_of_units(state.left_over, transfer.remote.size), state.by_messages);
-    if (post == Post::again) return false;
-    state.left_over = {};
-    state.by_messages.in_flight = post == Post::queued;
-    if (post == Post::queued) return false;
+  ByMessages& by_messages = state.by_messages;
+  if (by_messages.step == ByMessages::Step::due) {
+    by_messages.step = ByMessages::Step::in_flight;
+    const Post post = emulation_.transfer(transfer.operation->kind, peer, transfer.local(), transfer.remote.address,
+                                          *MemoryHandle::from_bytes(bytes_of(transfer.remote.region)),
+                                          transfer.remote.size, by_messages);
+    if (post == Post::again) by_messages.step = ByMessages::Step::due;
+    if (post == Post::done || post == Post::failed) by_messages.step = ByMessages::Step::ended;
   }
-  if (transfer.is_put() && state.ring.claims().front == 0) state.target_helps = false;  // it has taken nothing
-  Error error = state.error.code != Errc{} ? state.error : state.by_messages.error;
-  if (error.code == Errc{} && refused) {
+  const bool repeated = by_messages.step == ByMessages::Step::ended;
+  if (by_messages.step != ByMessages::Step::unused && !repeated) return false;
+  const Claims claims = state.ring.claims();
+  if (transfer.is_put() && claims.front == 0) state.target_helps = false;  // it has taken nothing
+  Error error = repeated ? by_messages.error : state.error;
+  if (!repeated && error.code == Errc{} && claims.refused) {
     error = {Errc::invalid_argument, 0, "memory handle: stale, its registration or its memory is gone",
              transfer.remote.address};
   }
@@ -240,7 +234,7 @@ std::size_t HelpedInitiator::progress() noexcept {
 bool HelpedInitiator::has_work() const noexcept {
   return std::any_of(active_.begin(), active_.end(), [this](Endpoint* peer) {
     const InitiatorState& state = *peer->helped.initiator;
-    if (state.by_messages.in_flight) return false;
+    if (state.by_messages.step == ByMessages::Step::in_flight) return false;
     if (state.ring.ready() || state.ring.over()) return true;
     return state.ring.claims().left() != 0 && (!state.requested || may_copy(*peer));
   });

@@ -2,7 +2,6 @@
 #include "opal/btl/sm/helped/helped_target.hpp"
 
 #include <bit>
-#include <utility>
 
 #include "opal/core/system/guarded_copy.hpp"
 
@@ -60,8 +59,7 @@ std::size_t HelpedTarget::progress() noexcept {
 }
 
 void HelpedTarget::abandon(Endpoint& endpoint) noexcept {
-  TargetState* const state = endpoint.helped.target.get();
-  if (state != nullptr && std::exchange(state->active, false)) state->ring.leave();
+  if (TargetState* const state = endpoint.helped.target.get(); state != nullptr) state->active = false;
   std::erase(active_, &endpoint);
 }
 
@@ -129,22 +127,14 @@ bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
   const std::uint64_t offset = offset_of(piece.first);
   const std::uint64_t size = bytes_of_units(piece, state.size);
   auto* const bytes = reinterpret_cast<std::byte*>(state.address) + offset;
-  if (in_place && !copy_in_place(peer, bytes, {state.initiator_address + offset, size, {}, state.pool})) {
-    if (state.put) {
-      state.ring.give_up(piece);
-      state.active = false;
-      published = true;  // the initiator may sleep, since no unit was left for it
-      return false;
-    }
-    state.initiator_address = 0;  // further pieces go through chunks
-    state.ring.retry_later(piece);
-    return true;
-  }
-  if (!in_place && !guarded_copy(state.ring.chunk(), bytes, size)) {  // the registration is live, its memory is gone
-    state.ring.retry_later(piece);
-    state.ring.refuse();
+  const bool copied = in_place
+                          ? copy_in_place(peer, bytes, {state.initiator_address + offset, size, {}, state.pool})
+                          : guarded_copy(state.ring.chunk(), bytes, size);
+  if (!copied) {
+    state.ring.give_up(piece);
+    if (!in_place) state.ring.refuse();  // the registration is live, its memory is gone
     state.active = false;
-    published = true;
+    published = true;  // the initiator may sleep, since no unit was left for it
     return false;
   }
   state.ring.publish(piece, in_place);

@@ -163,8 +163,6 @@ class BasicTargetSide {
 
   /// Begins the transfer of `total` units that a HelpRequest with `generation` announces, or continues the same one.
   void begin(std::uint32_t generation, std::uint32_t total) noexcept {
-    if (generation != generation_ || total != total_)
-      uncopied_ = {};  // units of another transfer may not exist in this one
     generation_ = generation;
     total_ = total;
   }
@@ -178,15 +176,6 @@ class BasicTargetSide {
     if (not_popped > ring_.chunks()) return Take::garbage;
     if (not_popped == ring_.chunks()) return Take::full;
     Claims seen = claims_in(ring_.claim());
-    if (uncopied_.count != 0) {
-      if (seen.refused && seen.generation == generation_) {
-        leave();
-        return Take::over;
-      }
-      piece = {uncopied_.first, std::min(uncopied_.count, most)};
-      uncopied_ = {uncopied_.first + piece.count, uncopied_.count - piece.count};
-      return Take::piece;
-    }
     for (;;) {
       if (seen.generation != generation_ || seen.refused || seen.left() == 0) return Take::over;
       if (seen.back > total_) return Take::garbage;
@@ -197,8 +186,6 @@ class BasicTargetSide {
       if (exchange_claims(ring_.claim(), seen, wanted)) return Take::piece;
     }
   }
-  /// Keeps the piece taken last: take() returns it again, maybe in smaller pieces.
-  void retry_later(const UnitRange& piece) noexcept { uncopied_ = {piece.first, piece.count + uncopied_.count}; }
   /// Returns the piece taken last to the untaken units: the target cannot copy it.
   void give_up(const UnitRange& piece) noexcept {
     Claims seen = claims_in(ring_.claim());
@@ -219,13 +206,8 @@ class BasicTargetSide {
     ring_.piece(filled_).store(std::bit_cast<std::uint64_t>(word), std::memory_order_release);
     ++filled_;
   }
-  /// Ends the target's part: returns uncopied units to the initiator.
-  void leave() noexcept {
-    if (uncopied_.count != 0) give_up(std::exchange(uncopied_, {}));
-  }
   /// The target may not, or cannot, access the memory: sets `refused`.
   void refuse() noexcept {
-    leave();
     Claims seen = claims_in(ring_.claim());
     while (seen.generation == generation_ && !seen.refused) {
       Claims wanted = seen;
@@ -243,7 +225,6 @@ class BasicTargetSide {
   std::uint32_t generation_ = 0;
   std::uint32_t total_ = 0;
   std::uint32_t filled_ = 0;  // pieces, modulo 2^32
-  UnitRange uncopied_{};      // taken, not copied yet
 };
 using TargetSide = BasicTargetSide<HelpedRing>;
 
@@ -297,33 +278,6 @@ class BasicInitiatorSide {
       wanted.back -= count;
       if (exchange_claims(ring_.claim(), seen, wanted)) return {wanted.back, count};
     }
-  }
-  /// Makes the units that take_from_back() returned last untaken again.  The caller must send the HelpRequest again,
-  /// since the target may have ended its part.
-  void return_units(const UnitRange& range) noexcept {
-    Claims seen = claims_in(ring_.claim());
-    Claims wanted;
-    do {
-      wanted = seen;
-      wanted.back = std::min(range.first + range.count, total_);
-    } while (!exchange_claims(ring_.claim(), seen, wanted));
-  }
-  /// Put without a copy mechanism: takes `range`, which take_from_back() returned last, and all untaken units, and
-  /// prepends them to `left_over`.  Units that the target returns later end where `left_over` begins.
-  void leave_to_messages(const UnitRange& range, UnitRange& left_over) noexcept {
-    return_units(range);
-    const UnitRange untaken = take_untaken();
-    left_over = {untaken.first, untaken.count + left_over.count};
-  }
-  UnitRange take_untaken() noexcept {
-    Claims seen = claims_in(ring_.claim());
-    Claims wanted;
-    do {
-      if (seen.back > total_) return {};
-      wanted = seen;
-      wanted.back = std::min(seen.front, seen.back);
-    } while (!exchange_claims(ring_.claim(), seen, wanted));
-    return {wanted.back, seen.back - wanted.back};
   }
   /// Abandons the transfer: sets `refused` and takes all untaken units.
   void close() noexcept {

@@ -29,10 +29,12 @@ struct HelpedTransfer {
   [[nodiscard]] Rights wanted() const noexcept { return is_put() ? Rights::remote_write : Rights::remote_read; }
 };
 
-/// The completion of an emulated put that carries a part of a transfer.
+/// The repetition of a transfer by messages, after the last copy mechanism has stopped working in the middle of it.
 struct ByMessages : Completion {
-  ByMessages() : Completion{[](Completion& self) noexcept { static_cast<ByMessages&>(self).in_flight = false; }, {}} {}
-  bool in_flight = false;
+  enum class Step : std::uint8_t { unused, due, in_flight, ended };
+
+  ByMessages() : Completion{[](Completion& self) noexcept { static_cast<ByMessages&>(self).step = Step::ended; }, {}} {}
+  Step step = Step::unused;  ///< due: it is posted when the target copies no more
 };
 
 /// The transfers of this process with one peer.  One runs at a time, in the order of the posts.
@@ -56,8 +58,7 @@ struct InitiatorState {
   bool requested = false;           ///< the HelpRequest was sent
   std::uint32_t share = 0;          ///< maximum of units to take next by single copy
   std::uint64_t last_moved_ns = 0;  ///< time of the last copied piece, as now_ns()
-  UnitRange left_over{};            ///< of a put: units that no mechanism copies; messages carry them
-  ByMessages by_messages{};         ///< the emulated put of `left_over`
+  ByMessages by_messages{};
   Error error{};                    ///< of a failed copy; the completion reports it when nothing is in flight
 
   [[nodiscard]] HelpedTransfer& running() noexcept { return transfers[first]; }
