@@ -32,9 +32,8 @@ Result<btl::Endpoint*> Connections::connect(const PeerId& peer, ByteSpan address
     return known->second;
   }
   if (peer == module_.parameters().id) return Error{Errc::unreachable, 0, "sm: that is this Context itself"};
-  if (theirs.boot != address_.boot) return Error{Errc::unreachable, 0, "sm: the peer is on another host"};
-  if (theirs.network_namespace != address_.network_namespace) {
-    return Error{Errc::unreachable, 0, "sm: the peer is in another network namespace", theirs.network_namespace};
+  if (theirs.host != address_.host) {
+    return Error{Errc::unreachable, 0, "sm: the peer is on another host, or in another network namespace"};
   }
   // Numbers of different user namespaces cannot be compared; the kernel translates them once the socket is connected.
   if (theirs.user_namespace == address_.user_namespace && theirs.user_id != address_.user_id) {

@@ -34,20 +34,6 @@ SocketName name_of(const PeerId& door) {
   return name;
 }
 
-/// boot_id() as 16 bytes.
-Result<std::array<std::byte, 16>> boot_bytes() {
-  OPAL_TRY_ASSIGN(const auto text, boot_id());
-  std::array<std::byte, 16> id{};
-  std::size_t digits = 0;
-  for (const char c : text) {
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    if (digit < 0 || digits == 32) continue;
-    id[digits / 2] = id[digits / 2] << 4 | static_cast<std::byte>(digit);
-    ++digits;
-  }
-  return id;
-}
-
 std::size_t expected_fds(const Hello& hello) noexcept {
   switch (hello.kind) {
     case HelloKind::hello:
@@ -79,8 +65,7 @@ Result<Address> Address::here(const PeerId& peer, const PeerId& door) {
   Address address{};
   address.magic = kAddressMagic;
   address.version = kHelloVersion;
-  OPAL_TRY_ASSIGN(address.boot, boot_bytes());
-  OPAL_TRY_ASSIGN(address.network_namespace, namespace_inode("/proc/self/ns/net"));
+  OPAL_TRY_ASSIGN(address.host, identify_host("/proc/self/ns/net"));
   OPAL_TRY_ASSIGN(address.user_namespace, namespace_inode("/proc/self/ns/user"));
   address.user_id = ::geteuid();
   address.peer = peer;

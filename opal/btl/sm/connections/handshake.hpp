@@ -26,15 +26,14 @@ namespace opal::btl::sm {
 
 inline constexpr std::uint32_t kAddressMagic = 0x6d73'706f;  // "opsm"
 inline constexpr std::uint32_t kHelloMagic = 0x6568'6d73;    // "smhe"
-inline constexpr std::uint32_t kHelloVersion = 5;
+inline constexpr std::uint32_t kHelloVersion = 6;
 
 /// The address of a module (btl::Module::address()).
 struct Address {
   std::uint32_t magic;
   std::uint32_t version;
-  std::array<std::byte, 16> boot;   ///< /proc/sys/kernel/random/boot_id: equal only on the same running kernel
-  std::uint64_t network_namespace;  ///< inode: an abstract socket is visible only within its network namespace
-  std::uint64_t user_namespace;     ///< inode: user ids are comparable only within one user namespace
+  std::uint64_t host;            ///< identify_host() of the network namespace: abstract sockets are visible only in it
+  std::uint64_t user_namespace;  ///< inode: user ids are comparable only within one user namespace
   std::uint64_t user_id;
   PeerId peer;
   PeerId door;  ///< random name of the listening socket, see listen_at()
@@ -44,7 +43,7 @@ struct Address {
   /// Errors: protocol, version_mismatch.
   OPAL_EXPORT static Result<Address> decode(ByteSpan blob);
 };
-static_assert(sizeof(Address) == 80 && std::has_unique_object_representations_v<Address>, "wire layout v5");
+static_assert(sizeof(Address) == 64 && std::has_unique_object_representations_v<Address>, "wire layout v6");
 
 enum class HelloKind : std::uint32_t {
   hello = 1,   ///< the sender requests a connection
