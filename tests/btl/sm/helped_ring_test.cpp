@@ -16,13 +16,10 @@ struct alignas(kCacheLine) Line {
   std::byte bytes[kCacheLine];
 };
 
-/// Ring memory for `chunks` chunks of `units`; chunk contents are the numbers of the units, one byte each.
+/// Ring memory; chunk contents are the numbers of the units, one byte each.
 struct Memory {
-  Memory(std::uint32_t chunks, std::uint32_t units)
-      : lines(HelpedRing::bytes(chunks, units) / kCacheLine + 1),
-        ring(reinterpret_cast<std::byte*>(lines.data()), chunks, units) {}
-  std::vector<Line> lines;
-  HelpedRing ring;
+  std::vector<Line> lines = std::vector<Line>(kHelpedRingSize / kCacheLine);
+  HelpedRing ring{reinterpret_cast<std::byte*>(lines.data())};
 };
 
 /// A transfer of `total` units whose destination counts what arrived.
@@ -60,7 +57,7 @@ bool drain(InitiatorSide& initiator, Transfer& transfer) {
 
 TEST(SmHelpedRing, EveryUnitArrivesOnceInRandomInterleavingsAlsoPastTheWrapOfTheGeneration) {
   std::mt19937 random{4711};
-  Memory memory{4, 8};
+  Memory memory;
   InitiatorSide initiator{memory.ring};
   TargetSide target{memory.ring};
   for (int round = 0; round < static_cast<int>(Claims::kGenerations) + 1000; ++round) {
@@ -100,9 +97,7 @@ TEST(SmHelpedRing, EveryUnitArrivesOnceInRandomInterleavingsAlsoPastTheWrapOfThe
           break;
         case 2:
         case 3: drain(initiator, transfer); break;
-        case 4:
-          transfer.arrive(initiator.take_from_back(1 + random() % 4, 1 + random() % 4 + 4));
-          break;
+        case 4: transfer.arrive(initiator.take_from_back(1 + random() % 4, 1 + random() % 4 + 4)); break;
         default: break;
       }
     }
@@ -113,7 +108,7 @@ TEST(SmHelpedRing, EveryUnitArrivesOnceInRandomInterleavingsAlsoPastTheWrapOfThe
 TEST(SmHelpedRing, TwoThreadsSplitTransfersWithoutLosingOrDoublingAUnit) {
   constexpr std::uint32_t kTransfers = 400;
   constexpr std::uint32_t kUnits = 100;
-  Memory memory{4, 8};
+  Memory memory;
   std::atomic<std::uint32_t> announced{0};
   std::atomic<bool> stop{false};
   std::thread other{[&] {
@@ -155,7 +150,7 @@ TEST(SmHelpedRing, TwoThreadsSplitTransfersWithoutLosingOrDoublingAUnit) {
 }
 
 TEST(SmHelpedRing, ARefusalEndsTheTransferAfterWhatWasTakenBefore) {
-  Memory memory{4, 8};
+  Memory memory;
   InitiatorSide initiator{memory.ring};
   TargetSide target{memory.ring};
   Transfer transfer{20};
@@ -177,7 +172,7 @@ TEST(SmHelpedRing, ARefusalEndsTheTransferAfterWhatWasTakenBefore) {
 }
 
 TEST(SmHelpedRing, AfterARefusalNothingComesOfWhatWasGivenUp) {
-  Memory memory{4, 8};
+  Memory memory;
   InitiatorSide initiator{memory.ring};
   TargetSide target{memory.ring};
   target.begin(initiator.begin(64), 64);
@@ -190,7 +185,7 @@ TEST(SmHelpedRing, AfterARefusalNothingComesOfWhatWasGivenUp) {
 }
 
 TEST(SmHelpedRing, WhatABrokenPeerWritesIsRecognised) {
-  Memory memory{4, 8};
+  Memory memory;
   InitiatorSide initiator{memory.ring};
   TargetSide target{memory.ring};
   target.begin(initiator.begin(20), 20);

@@ -60,12 +60,10 @@ bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std:
 InitiatorState* HelpedInitiator::state_of(Endpoint& peer) noexcept {
   auto& state = peer.helped.initiator;
   if (state == nullptr) {
-    constexpr std::uint32_t units = kPipelineChunk.bytes / wire::kHelpUnit;
-    static_assert(HelpedRing::bytes(kPipelineChunks, units) == kHelpedRingSize, "the segment has memory for it");
     const auto memory = peer.link().out->allocate(kHelpedRingSize);
     if (!memory) return nullptr;
     populate({memory->address, kHelpedRingSize});
-    state = std::make_unique<InitiatorState>(HelpedRing{memory->address, kPipelineChunks, units},
+    state = std::make_unique<InitiatorState>(HelpedRing{memory->address},
                                              static_cast<std::uint32_t>(memory->offset / kCacheLine));
   }
   return state.get();
@@ -86,15 +84,12 @@ void HelpedInitiator::send_request(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   const HelpedTransfer& running = state.running();
   const RemoteRange& range = running.remote;
-  const HelpedRing& ring = state.ring.ring();
   wire::HelpRequest request{};
   request.address = range.address;
   request.size = range.size;
   request.region = range.region;
   request.line = state.line;
   request.generation = state.ring.generation();
-  request.chunks = ring.chunks();
-  request.chunk_units = ring.chunk_units();
   request.least_share = least_share(running);
   request.put = running.is_put() ? 1 : 0;
   if (running.mode == TransferMode::cooperative) {

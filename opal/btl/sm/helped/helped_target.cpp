@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/sm/helped/helped_target.hpp"
 
-#include <bit>
-
 #include "opal/core/system/guarded_copy.hpp"
 
 namespace opal::btl::sm {
@@ -11,21 +9,17 @@ void HelpedTarget::on_request(Endpoint& peer, ByteSpan message) noexcept {
   wire::HelpRequest request{};
   const auto refuse = [&](const char* why) { peers_.fail(peer, {Errc::protocol, 0, why}); };
   if (message.size() != sizeof request || !read_object(message, request)) return refuse("sm help request: size");
-  if (!std::has_single_bit(request.chunks) || request.chunks > wire::kMostHelpChunks || request.chunk_units == 0 ||
-      request.chunk_units > wire::kMostChunkUnits || request.least_share == 0 || request.least_share > kMostShare ||
-      request.put > 1 || (request.put == 1 && request.initiator_address == 0) ||
-      request.generation >= Claims::kGenerations || request.size == 0 ||
-      request.size > offset_of(wire::kMostHelpUnits)) {
+  if (request.least_share == 0 || request.least_share > kMostShare || request.put > 1 ||
+      (request.put == 1 && request.initiator_address == 0) || request.generation >= Claims::kGenerations ||
+      request.size == 0 || request.size > offset_of(wire::kMostHelpUnits)) {
     return refuse("sm help request: a field");
   }
   auto& target = peer.helped.target;
   if (target == nullptr) {
-    const MutableBytes memory =
-        peer.link().in.part(request.line, HelpedRing::bytes(request.chunks, request.chunk_units));
+    const MutableBytes memory = peer.link().in.part(request.line, kHelpedRingSize);
     if (memory.empty()) return refuse("sm help request: outside its segment");
     populate(memory);
-    target =
-        std::make_unique<TargetState>(HelpedRing{memory.data(), request.chunks, request.chunk_units}, request.line);
+    target = std::make_unique<TargetState>(HelpedRing{memory.data()}, request.line);
   }
   TargetState& state = *target;
   if (state.line != request.line) return refuse("sm help request: another ring");
@@ -127,9 +121,8 @@ bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
   const std::uint64_t offset = offset_of(piece.first);
   const std::uint64_t size = bytes_of_units(piece, state.size);
   auto* const bytes = reinterpret_cast<std::byte*>(state.address) + offset;
-  const bool copied = in_place
-                          ? copy_in_place(peer, bytes, {state.initiator_address + offset, size, {}, state.pool})
-                          : guarded_copy(state.ring.chunk(), bytes, size);
+  const bool copied = in_place ? copy_in_place(peer, bytes, {state.initiator_address + offset, size, {}, state.pool})
+                               : guarded_copy(state.ring.chunk(), bytes, size);
   if (!copied) {
     state.ring.give_up(piece);
     if (!in_place) state.ring.refuse();  // the registration is live, its memory is gone

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "opal/btl/shared/registrations/registration_table.hpp"
+#include "opal/btl/sm/config.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/bytes.hpp"
 
@@ -37,8 +38,6 @@ namespace wire {
 inline constexpr Tag kHelpRequest = kBtlTags.first + 0x20;  ///< HelpRequest: help with this transfer
 inline constexpr std::uint64_t kHelpUnit = 4096;
 inline constexpr std::uint32_t kMostHelpUnits = (1U << 24) - 1;
-inline constexpr std::uint32_t kMostHelpChunks = 64;  ///< a power of two, as every number of chunks
-inline constexpr std::uint32_t kMostChunkUnits = 1024;
 
 struct HelpRequest {
   std::uint64_t address;  ///< in the target's memory
@@ -47,13 +46,11 @@ struct HelpRequest {
   SoftwareHandle region;            ///< the target's registration
   std::uint32_t line;               ///< where the ring begins in the initiator's segment, in cache lines
   std::uint32_t generation;         ///< of the transfer, see Claims
-  std::uint32_t chunks;             ///< number of chunks, a power of two
-  std::uint32_t chunk_units;        ///< units in one chunk
   std::uint32_t initiator_pool;     ///< number of the initiator's shared pool with that memory, or 0
   std::uint32_t least_share;        ///< minimum of units that one side takes at a time by single copy
   std::uint64_t put;                ///< 1: a put, 0: a get
 };
-static_assert(sizeof(HelpRequest) == 88 && std::has_unique_object_representations_v<HelpRequest>, "wire layout v2");
+static_assert(sizeof(HelpRequest) == 80 && std::has_unique_object_representations_v<HelpRequest>, "wire layout v3");
 
 struct alignas(kCacheLine) HelpHeader {
   std::atomic<std::uint64_t> claim;                        ///< Claims as one word
@@ -121,16 +118,12 @@ bool exchange_claims(Word& claim, Claims& seen, const Claims& wanted) noexcept {
   return static_cast<std::uint16_t>(number << 1 | 1);
 }
 
-/// The layout of the ring, for both sides.  Borrows the memory at `base`, whose size is bytes().  The model test uses a
-/// ring of its own instead.
+/// The layout of the ring, for both sides.  Borrows the kHelpedRingSize bytes at `base`.  The model test uses a ring of
+/// its own instead.
 class HelpedRing {
  public:
-  HelpedRing(std::byte* base, std::uint32_t chunks, std::uint32_t chunk_units) noexcept
-      : base_(base), chunks_(chunks), chunk_units_(chunk_units) {}
+  explicit HelpedRing(std::byte* base) noexcept : base_(base) {}
 
-  [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t chunks, std::uint32_t chunk_units) noexcept {
-    return sizeof(wire::HelpHeader) + chunks * (sizeof(wire::HelpPiece) + chunk_units * wire::kHelpUnit);
-  }
   [[nodiscard]] static constexpr std::uint32_t units_of(std::uint64_t size) noexcept {
     return static_cast<std::uint32_t>((size + wire::kHelpUnit - 1) / wire::kHelpUnit);
   }
@@ -138,22 +131,23 @@ class HelpedRing {
   [[nodiscard]] std::atomic<std::uint64_t>& claim() const noexcept { return header().claim; }
   [[nodiscard]] std::atomic<std::uint32_t>& drained() const noexcept { return header().drained; }
   [[nodiscard]] std::atomic<std::uint64_t>& piece(std::uint32_t number) const noexcept {
-    return reinterpret_cast<wire::HelpPiece*>(base_ + sizeof(wire::HelpHeader))[number % chunks_].word;
+    return reinterpret_cast<wire::HelpPiece*>(base_ + sizeof(wire::HelpHeader))[number % chunks()].word;
   }
   [[nodiscard]] std::byte* chunk(std::uint32_t number) const noexcept {
-    return base_ + sizeof(wire::HelpHeader) + chunks_ * sizeof(wire::HelpPiece) +
-           (number % chunks_) * std::size_t{chunk_units_} * wire::kHelpUnit;
+    return base_ + sizeof(wire::HelpHeader) + chunks() * sizeof(wire::HelpPiece) +
+           (number % chunks()) * kPipelineChunk.bytes;
   }
-  [[nodiscard]] std::uint32_t chunks() const noexcept { return chunks_; }
-  [[nodiscard]] std::uint32_t chunk_units() const noexcept { return chunk_units_; }
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return kPipelineChunks; }
+  [[nodiscard]] static constexpr std::uint32_t chunk_units() noexcept { return kPipelineChunk.bytes / wire::kHelpUnit; }
 
  private:
   [[nodiscard]] wire::HelpHeader& header() const noexcept { return *reinterpret_cast<wire::HelpHeader*>(base_); }
 
   std::byte* base_;
-  std::uint32_t chunks_;
-  std::uint32_t chunk_units_;
 };
+static_assert(sizeof(wire::HelpHeader) + kPipelineChunks * (sizeof(wire::HelpPiece) + kPipelineChunk.bytes) ==
+                  kHelpedRingSize,
+              "the segment has memory for it");
 
 /// The target's side.
 template <class Ring>
@@ -310,7 +304,6 @@ class BasicInitiatorSide {
     return (now.left() == 0 || now.refused) && now.front == arrived_;
   }
   [[nodiscard]] std::uint32_t generation() const noexcept { return generation_; }
-  [[nodiscard]] const Ring& ring() const noexcept { return ring_; }
 
  private:
   [[nodiscard]] wire::PieceWord word() const noexcept {

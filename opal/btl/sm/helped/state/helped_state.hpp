@@ -59,7 +59,7 @@ struct InitiatorState {
   std::uint32_t share = 0;          ///< maximum of units to take next by single copy
   std::uint64_t last_moved_ns = 0;  ///< time of the last copied piece, as now_ns()
   ByMessages by_messages{};
-  Error error{};                    ///< of a failed copy; the completion reports it when nothing is in flight
+  Error error{};  ///< of a failed copy; the completion reports it when nothing is in flight
 
   [[nodiscard]] HelpedTransfer& running() noexcept { return transfers[first]; }
   void pop() noexcept {
