@@ -82,7 +82,7 @@ bool Fabric::next_ready(NodeId& node) noexcept {
 std::optional<NextEvent> Fabric::next_event() const noexcept {
   const auto lock = guard();
   if (events_.empty()) return std::nullopt;
-  const Event& next = events_.first();
+  const Event& next = events_.top();
   return NextEvent{next.time, next.packet->kind, next.packet->tag};
 }
 
@@ -93,7 +93,7 @@ void Fabric::at(std::uint64_t time_ns, std::function<void()> what) {
   Packet& packet = *packets_.take(sizeof timer);
   packet.kind = Packet::Kind::timer;
   packet.write(timer);
-  events_.push(std::max(time_ns, now_), packet);
+  schedule(std::max(time_ns, now_), packet);
 }
 
 FabricStatistics Fabric::statistics() const noexcept {
@@ -259,7 +259,7 @@ bool Fabric::send(Link& link, Packet& packet) noexcept {
   const std::uint64_t depart = std::max({now_, from.busy_until, from.sending_until});
   from.sending_until = depart + wire_ns(packet.size);
   link.last_arrival = std::max(link.last_arrival, from.sending_until + travel_ns());
-  events_.push(link.last_arrival, packet);
+  schedule(link.last_arrival, packet);
   if (!driven_) {
     if (Node* to = node_locked(link.to); to != nullptr && to->armed) ready_locked(*to);
   }

@@ -18,13 +18,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <queue>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "opal/btl/peer_id.hpp"
 #include "opal/btl/sim/config.hpp"
-#include "opal/btl/sim/event_queue.hpp"
 #include "opal/btl/sim/memory/memory_unit.hpp"
 #include "opal/btl/sim/memory/pages.hpp"
 #include "opal/btl/sim/node.hpp"
@@ -151,6 +151,19 @@ class OPAL_EXPORT Fabric {
     return driven_ ? std::unique_lock{mutex_, std::defer_lock} : std::unique_lock{mutex_};
   }
 
+  struct Event {
+    std::uint64_t time;  // simulated, in ns
+    std::uint64_t age;   // number of the event: events of the same time run in its order, so a run repeats exactly
+    Packet* packet;
+    /// For the priority queue, whose first element is the largest.
+    friend bool operator<(const Event& a, const Event& b) noexcept {
+      return a.time != b.time ? a.time > b.time : a.age > b.age;
+    }
+  };
+  void schedule(std::uint64_t time, Packet& packet) { events_.push({time, next_event_++, &packet}); }
+  /// Queues an event again for `time`, with its old number.
+  void put_off(const Event& event, std::uint64_t time) { events_.push({time, event.age, event.packet}); }
+
   bool step_locked() noexcept;
   void arrive_locked(const Event& event) noexcept;
   void lose_locked(const Event& event) noexcept;
@@ -174,7 +187,8 @@ class OPAL_EXPORT Fabric {
   Random random_;
   double loss_;
   std::uint64_t now_ = 0;
-  EventQueue events_;
+  std::priority_queue<Event> events_;
+  std::uint64_t next_event_ = 0;
   PacketPool packets_;
   Pages pages_;
   std::vector<std::unique_ptr<Node>> nodes_;  // by id; null after unplug

@@ -77,7 +77,8 @@ bool Fabric::cut_locked(const Link& link) const noexcept {
 
 bool Fabric::step_locked() noexcept {
   if (events_.empty()) return false;
-  const Event event = events_.pop();
+  const Event event = events_.top();
+  events_.pop();
   now_ = event.time;
   ++statistics_.events;
   if (event.packet->kind == Packet::Kind::timer) {
@@ -96,7 +97,7 @@ void Fabric::arrive_locked(const Event& event) noexcept {
   Node* from = node_locked(link.from);
   Node* to = node_locked(link.to);
   if (link.broken && packet.kind != Packet::Kind::failure) return discard_locked(packet);
-  if (!packet.backward && now_ < link.stalled_until) return events_.put_off(event, link.stalled_until);
+  if (!packet.backward && now_ < link.stalled_until) return put_off(event, link.stalled_until);
   if (cut_locked(link) || random_.chance(loss_)) return lose_locked(event);
   packet.attempts = 0;
   if (packet.backward) {
@@ -133,7 +134,7 @@ void Fabric::lose_locked(const Event& event) noexcept {
     link.stalled_until = again;
     link.last_arrival = std::max(link.last_arrival, again);
   }
-  events_.put_off(event, again);
+  put_off(event, again);
 }
 
 /// The sender's device reports a broken link to its software, without latency.
@@ -161,12 +162,12 @@ void Fabric::serve_locked(Packet& packet) noexcept {
   packet.write(transfer);
   const std::uint64_t wire = transfer.in_packet ? 0 : wire_ns(transfer.moved - before);
   if (moved && transfer.kind != Transfer::Kind::atomic && transfer.moved < transfer.size) {
-    return events_.push(now_ + wire, packet);
+    return schedule(now_ + wire, packet);
   }
   ++statistics_.transfers;
   packet.kind = Packet::Kind::response;
   packet.backward = true;
-  events_.push(now_ + wire + travel_ns(), packet);
+  schedule(now_ + wire + travel_ns(), packet);
 }
 
 void Fabric::deliver_locked(Node& node, Packet& packet) noexcept {
@@ -184,7 +185,7 @@ void Fabric::reset_locked(Link& link) noexcept {
   packet.link = &link;
   packet.backward = true;
   ++link.references;
-  events_.push(now_ + travel_ns(), packet);
+  schedule(now_ + travel_ns(), packet);
 }
 
 // --- Faults
