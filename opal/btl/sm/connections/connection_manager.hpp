@@ -35,7 +35,7 @@ struct ConnectionEvent {
     accepted,      ///< a peer has connected; `link` is the connection
     disconnected,  ///< the peer of link `id` has disconnected
     died,          ///< the process of the peer of link `id` has ended
-    answer,        ///< `answer` is the answer to ask_pool(), ask_cookie() or expect_file(): its kind tells which
+    answer,        ///< `answer` is the answer to ask() or expect_file(): its kind tells which
     closed,        ///< both sides have ended link `id`: the peer writes no new FIFO item with `index`
   };
   Kind kind;
@@ -66,10 +66,8 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   // Requests to the peer of a link.  The event `answer` follows; none if the peer ends, or if a socket is full and the
   // request or its answer is lost.
 
-  /// Requests the descriptor of the peer's shared pool `number`.
-  void ask_pool(std::uint64_t id, std::uint32_t number) noexcept;
-  /// Requests the KNEM cookie of the peer's registration `region`.
-  void ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept;
+  /// ask_pool: requests the descriptor of the peer's shared pool `pool`.  ask_cookie: the KNEM cookie of `region`.
+  void ask(std::uint64_t id, HelloKind kind, std::uint32_t pool, const SoftwareHandle& region) noexcept;
   /// Permits the peer to send one descriptor.  Call before the active message that requests it is sent.
   void expect_file(std::uint64_t id) noexcept;
   /// Answers such a message: sends the descriptor `file`, which stays the caller's, or a refusal if it is -1.
@@ -126,7 +124,6 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   void establish_locked(Connection& connection, Link& link, std::uint64_t id);
   std::unique_ptr<Link> take_accepted_locked(const PeerId& peer) noexcept;
   bool still_stands_locked(std::uint64_t id) noexcept;
-  void ask(std::uint64_t id, Hello& question) noexcept;
   void give_pool_locked(const Connection& connection, std::uint32_t number) noexcept;
   void give_cookie_locked(const Connection& connection, const SoftwareHandle& region) noexcept;
   void peer_ended_locked(std::uint64_t id, bool goodbye) noexcept;

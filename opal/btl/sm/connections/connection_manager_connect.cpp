@@ -116,23 +116,14 @@ void ConnectionManager::close(std::uint64_t id) noexcept {
   finish_locked(id);
 }
 
-void ConnectionManager::ask_pool(std::uint64_t id, std::uint32_t number) noexcept {
-  Hello question = local_.plain(HelloKind::ask_pool, {});
-  question.pool = number;
-  ask(id, question);
-}
-
-void ConnectionManager::ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept {
-  Hello question = local_.plain(HelloKind::ask_cookie, {});
-  question.region = region;
-  ask(id, question);
-}
-
-void ConnectionManager::ask(std::uint64_t id, Hello& question) noexcept {
+void ConnectionManager::ask(std::uint64_t id, HelloKind kind, std::uint32_t pool,
+                            const SoftwareHandle& region) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second.we_closed || found->second.peer_closed) return;
-  question.to = found->second.peer;
+  Hello question = local_.plain(kind, found->second.peer);
+  question.pool = pool;
+  question.region = region;
   if (send_hello(found->second.socket.get(), question)) ++found->second.asked;
 }
 

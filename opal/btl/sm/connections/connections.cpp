@@ -48,11 +48,11 @@ Endpoint& Connections::add(std::unique_ptr<Link> link) {
   Endpoint& endpoint = *endpoints_.back();
   const std::uint64_t id = endpoint.link().id;
   if (SharedMechanism* shared = endpoint.memory().shared; shared != nullptr) {
-    shared->on_need([this, id](std::uint32_t number) { manager_->ask_pool(id, number); });
+    shared->on_need([this, id](std::uint32_t number) { manager_->ask(id, HelloKind::ask_pool, number, {}); });
   }
   if (CopyMechanism* const knem = endpoint.memory().copy.find(MechanismKind::knem); knem != nullptr) {
     static_cast<KnemMechanism*>(knem)->on_need(
-        [this, id](const SoftwareHandle& region) { manager_->ask_cookie(id, region); });
+        [this, id](const SoftwareHandle& region) { manager_->ask(id, HelloKind::ask_cookie, 0, region); });
   }
   by_index_[endpoint.link().index] = &endpoint;
   by_peer_[endpoint.peer()] = &endpoint;
