@@ -400,11 +400,6 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
   return emulation().atomic(to, plain, completion);
 }
 
-Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  if (to != nullptr && to->dead()) return refuse(completion, to->error());
-  return MessageTransport::flush(to, completion);
-}
-
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
 std::size_t Module::settle() noexcept {

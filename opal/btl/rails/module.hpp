@@ -50,7 +50,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
-  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
 
   void begin_batch() noexcept override;

@@ -119,11 +119,6 @@ Post Module::atomic(btl::Endpoint& /*to*/, const AtomicRequest& request, Complet
   return Post::done;
 }
 
-Post Module::flush(btl::Endpoint* /*to*/, Completion& completion) noexcept {
-  completion.error = {};
-  return Post::done;  // every operation was done before its post returned
-}
-
 std::size_t Module::receive(std::size_t budget) noexcept {
   std::size_t count = 0;
   while (count < budget && head_ != tail_) {

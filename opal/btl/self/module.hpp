@@ -40,7 +40,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
-  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
   [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
 

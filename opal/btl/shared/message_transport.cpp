@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/core/copy.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
@@ -82,6 +83,7 @@ Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Comple
 }
 
 Post MessageTransport::flush(Endpoint* to, Completion& completion) noexcept {
+  if (to != nullptr && to->dead()) return refuse(completion, to->error());
   return operations_.flush(to, completion);
 }
 
