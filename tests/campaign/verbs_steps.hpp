@@ -92,9 +92,9 @@ inline constexpr std::array kVerbsSteps{
 
 /// Whole address spaces: the owner lends a registration for each piece.
 inline constexpr std::array kAddressSpaceSteps{
-    one_sided_step("opal::btl::LentRegistrations::on_request", "spaces", 2),
+    one_sided_step("opal::btl::PipelinedTransfers::on_lend_request", "spaces", 2),
     one_sided_step("opal::btl::PipelinedTransfers::take_lent", "spaces", 2),
-    one_sided_step("opal::btl::LentRegistrations::on_return", "spaces"),
+    one_sided_step("opal::btl::PipelinedTransfers::on_lent_return", "spaces"),
     one_sided_step("opal::btl::verbs::OneSidedQueue::post_piece", "spaces", 20),
 };
 

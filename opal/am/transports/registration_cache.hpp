@@ -36,7 +36,7 @@ class RegistrationCache final : public rcache::Device, public memory::Listener {
   [[nodiscard]] const rcache::Cache& cache() const noexcept { return cache_; }
 
   /// The cache that exposes [base, +size) by a handle of the registration table; the device then registers one piece
-  /// after the other for the peer (lent_registrations.hpp).  Null if this cache should register all of it: the memory
+  /// after the other for the peer (pipelined_transfers.hpp).  Null if this cache should register all of it: the memory
   /// is small or GPU memory, or no device has to register it.
   [[nodiscard]] RegistrationCache* in_pieces(const void* base, std::uint64_t size) noexcept;
   /// That cache if one exists, else null.

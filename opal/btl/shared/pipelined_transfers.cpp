@@ -6,13 +6,15 @@
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
-#include "opal/btl/shared/rdma_wire.hpp"
+#include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/rcache/cache.hpp"
 
 namespace opal::btl {
 namespace {
+
+constexpr std::size_t kMostLent = 64;  // registrations lent to one peer at a time; further requests get not_supported
 
 bool is_software(const MemoryHandle& handle) noexcept { return handle.bytes().size() == sizeof(SoftwareHandle); }
 
@@ -22,7 +24,7 @@ PipelinedTransfers* transfers_at(const Endpoint& from) noexcept { return from.mo
 }  // namespace
 
 PipelinedTransfers::PipelinedTransfers(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
-    : TransferEngine(operations), module_(module), emulation_(emulation), lent_(module, emulation.replies()) {}
+    : TransferEngine(operations), module_(module), emulation_(emulation) {}
 
 bool PipelinedTransfers::takes(const MemoryHandle& remote) const noexcept { return is_software(remote); }
 
@@ -168,7 +170,7 @@ void PipelinedTransfers::give_back(Endpoint& to, std::uint64_t name) noexcept {
 }
 
 void PipelinedTransfers::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
-  lent_.endpoint_gone(endpoint);
+  lent_.erase(&endpoint);
   for (Pieces& pieces : pieces_) {
     for (Piece& piece : pieces) {
       if (piece.operation == nullptr || piece.operation->to != &endpoint) continue;
@@ -177,6 +179,57 @@ void PipelinedTransfers::endpoint_gone(Endpoint& endpoint, const Error& why) noe
     }
   }
   abandon(endpoint, why);
+}
+
+// ---- Target
+
+Result<rcache::Lease> PipelinedTransfers::lend(std::size_t already_lent, const wire::LendRequest& request,
+                                               ByteSpan handle_bytes) noexcept {
+  const auto wanted = static_cast<Rights>(request.rights);
+  if (wanted != Rights::remote_read && wanted != Rights::remote_write) {
+    return Error{Errc::protocol, 0, "lent registrations: rights that no transfer needs", request.rights};
+  }
+  OPAL_TRY_ASSIGN(const MemoryHandle handle, MemoryHandle::from_bytes(handle_bytes));
+  if (request.address < request.base || request.size > request.total ||
+      request.address - request.base > request.total - request.size) {
+    return Error{Errc::protocol, 0, "lent registrations: a piece outside its transfer", request.address};
+  }
+  OPAL_TRY(module_.parameters().registrations.check(handle, request.base, request.total, wanted));
+  rcache::Cache* const cache = module_.registrations();
+  const Error by_messages{Errc::not_supported, 0, "lent registrations: the device has no room for this one"};
+  if (cache == nullptr || already_lent >= kMostLent) return by_messages;
+  auto* const base = reinterpret_cast<const void*>(request.address);  // NOLINT(performance-no-int-to-ptr)
+  auto lease = cache->get(base, request.size, request.rights);
+  if (!lease) return by_messages;
+  return lease;
+}
+
+void PipelinedTransfers::on_lend_request(Delivery& delivery) noexcept {
+  wire::LendRequest request{};
+  if (!read_object(delivery.data, request)) return;
+  Leases& leases = lent_[&delivery.from];
+  wire::Lent answer{request.operation, 0, request.piece, 0};
+  auto lease = lend(leases.size(), request, delivery.data.subspan(sizeof request));
+  if (!lease) {
+    answer.code = static_cast<std::uint32_t>(lease.error().code);
+    return emulation_.replies().send(delivery.from, wire::kLent, bytes_of(answer), {});
+  }
+  const auto handle = (*lease)->cookie().get<MemoryHandle>();
+  answer.name = ++last_name_;
+  leases.emplace(answer.name, std::move(*lease));
+  emulation_.replies().send(delivery.from, wire::kLent, bytes_of(answer), handle.bytes());
+}
+
+void PipelinedTransfers::on_lent_return(Delivery& delivery) noexcept {
+  wire::LentReturn returned{};
+  if (!read_object(delivery.data, returned)) return;
+  if (const auto peer = lent_.find(&delivery.from); peer != lent_.end()) peer->second.erase(returned.name);
+}
+
+std::size_t PipelinedTransfers::lent() const noexcept {
+  std::size_t count = 0;
+  for (const auto& [peer, leases] : lent_) count += leases.size();
+  return count;
 }
 
 Result<void> PipelinedTransfers::install(HandlerTable& handlers) {

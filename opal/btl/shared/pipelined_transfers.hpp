@@ -3,9 +3,12 @@
 // memory, cut into pieces.  A piece is a put or get of the module itself, with registered memory on both sides.
 //   large local buffers   At most rcache_grdma_max_chunk bytes of a buffer are registered at a time, as two pieces of
 //                         half of that: one is registered while the other moves.
-//   whole address spaces  The remote handle is a SoftwareHandle of the target's address space.  For each piece the
-//                         target lends a handle of its device (lent_registrations.hpp).  Small transfers, atomics, and
-//                         pieces that the device cannot register go by messages (rdma_emulation.hpp).
+//   whole address spaces  The remote handle is a SoftwareHandle of the target's address space, or of a range longer
+//                         than a chunk.  For each piece the initiator requests a registration.  If the handle allows
+//                         the access, the target registers the range through its module's registration cache and lends
+//                         the device's handle: a lease keeps it registered until the initiator returns it, so memory
+//                         that is being transferred is not evicted.  Small transfers, atomics, and pieces that the
+//                         device cannot register go by messages (rdma_emulation.hpp).
 // A module with own_handles owns one PipelinedTransfers.  It calls takes() first in put(), get() and atomic(), returns
 // the object from transfers(), and calls progress(), idle() and endpoint_gone() beside those of the emulation.
 // Requires: the module's own handles have another length than a SoftwareHandle.  Threads: as the module.
@@ -14,10 +17,11 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <unordered_map>
 
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/handlers.hpp"
-#include "opal/btl/shared/lent_registrations.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/btl/shared/transfer_engine.hpp"
 #include "opal/core/export.hpp"
 #include "opal/rcache/registrations/lease.hpp"
@@ -58,7 +62,7 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 
   /// Registrations that are lent to peers now.
-  [[nodiscard]] std::size_t lent() const noexcept { return lent_.lent(); }
+  [[nodiscard]] std::size_t lent() const noexcept;
 
  private:
   struct Piece : TransferPiece {
@@ -84,16 +88,21 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   Move ask(Piece& piece) noexcept;
   Move move_registered(Piece& piece) noexcept;
   Move move_by_messages(Piece& piece) noexcept;
-  void on_lend_request(Delivery& delivery) noexcept { lent_.on_request(delivery); }
-  void on_lent_return(Delivery& delivery) noexcept { lent_.on_return(delivery); }
   void on_lent(Delivery& delivery) noexcept;
   Move take_lent(Piece& piece, const wire::Lent& lent, ByteSpan handle) noexcept;
   void give_back(Endpoint& to, std::uint64_t name) noexcept;
 
+  // As target.  Bytes of peers are checked before any use.
+  Result<rcache::Lease> lend(std::size_t already_lent, const wire::LendRequest& request, ByteSpan handle) noexcept;
+  void on_lend_request(Delivery& delivery) noexcept;
+  void on_lent_return(Delivery& delivery) noexcept;
+
   Module& module_;
   RdmaEmulation& emulation_;
-  LentRegistrations lent_;
   std::deque<Pieces> pieces_;  // by RdmaOperation::slot; a deque, since addresses must be stable
+  using Leases = std::unordered_map<std::uint64_t, rcache::Lease>;  // by Lent::name
+  std::unordered_map<const Endpoint*, Leases> lent_;                // by peer
+  std::uint64_t last_name_ = 0;
 };
 
 }  // namespace opal::btl
