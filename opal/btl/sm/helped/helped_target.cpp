@@ -26,13 +26,7 @@ void HelpedTarget::on_request(Endpoint& peer, ByteSpan message) noexcept {
   // A transfer that has ended since the last progress() still has its entry.
   if (std::find(active_.begin(), active_.end(), &peer) == active_.end()) active_.push_back(&peer);
   state.active = true;
-  state.address = request.address;
-  state.size = request.size;
-  state.initiator_address = request.initiator_address;
-  state.pool = request.initiator_pool;
-  state.least_share = request.least_share;
-  state.region = request.region;
-  state.put = request.put == 1;
+  state.request = request;
   state.ring.begin(request.generation, HelpedRing::units_of(request.size));
   (void)copy_pieces(peer);
 }
@@ -61,16 +55,17 @@ void HelpedTarget::abandon(Endpoint& endpoint) noexcept {
 /// cannot copy it; a correct initiator sees that in the table and sends no request.
 bool HelpedTarget::is_allowed(const TargetState& state) const noexcept {
   const RegistrationView table = registrations_.view();
-  const Rights wanted = state.put ? Rights::remote_write : Rights::remote_read;
-  return table.check(state.region, state.address, state.size, wanted) &&
-         table.pool_of(state.region) != RegistrationView::kOfGpu;
+  const wire::HelpRequest& request = state.request;
+  const Rights wanted = state.is_put() ? Rights::remote_write : Rights::remote_read;
+  return table.check(request.region, request.address, request.size, wanted) &&
+         table.pool_of(request.region) != RegistrationView::kOfGpu;
 }
 
 /// Copies a piece between this process's memory at `bytes` and the peer's memory at `place`.  False: the copy failed,
 /// for instance because the program has unmapped `bytes`.
 bool HelpedTarget::copy_in_place(Endpoint& peer, std::byte* bytes, const RemoteRange& place) noexcept {
   RemoteMemory& memory = peer.memory();
-  const bool put = peer.helped.target->put;
+  const bool put = peer.helped.target->is_put();
   if (std::byte* const there = memory.map(place)) {
     return put ? guarded_copy(bytes, there, place.size) : guarded_copy(there, bytes, place.size);
   }
@@ -101,14 +96,15 @@ bool HelpedTarget::copy_pieces(Endpoint& peer) noexcept {
 /// Copies the next piece.  Sets `published` when the caller must wake the initiator.  False: no more pieces now.
 bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
   TargetState& state = *peer.helped.target;
-  const bool in_place =
-      state.initiator_address != 0 && peer.memory().copy.reaches({state.initiator_address, state.size, {}, state.pool});
-  if (state.put && !in_place) {  // the initiator copies all other units
+  const wire::HelpRequest& request = state.request;
+  const RemoteRange whole{request.initiator_address, request.size, {}, request.initiator_pool};
+  const bool in_place = whole.address != 0 && peer.memory().copy.reaches(whole);
+  if (state.is_put() && !in_place) {  // the initiator copies all other units
     state.active = false;
     return false;
   }
   UnitRange piece;
-  const TargetSide::Take taken = in_place ? state.ring.take(piece, state.least_share, kMostShare)
+  const TargetSide::Take taken = in_place ? state.ring.take(piece, request.least_share, kMostShare)
                                           : state.ring.take(piece, 1, state.ring.chunk_units());
   if (taken == TargetSide::Take::full) return false;
   if (taken != TargetSide::Take::piece) {
@@ -119,9 +115,9 @@ bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
     return false;
   }
   const std::uint64_t offset = offset_of(piece.first);
-  const std::uint64_t size = bytes_of_units(piece, state.size);
-  auto* const bytes = reinterpret_cast<std::byte*>(state.address) + offset;
-  const bool copied = in_place ? copy_in_place(peer, bytes, {state.initiator_address + offset, size, {}, state.pool})
+  const std::uint64_t size = bytes_of_units(piece, request.size);
+  auto* const bytes = reinterpret_cast<std::byte*>(request.address) + offset;
+  const bool copied = in_place ? copy_in_place(peer, bytes, {whole.address + offset, size, {}, whole.pool})
                                : guarded_copy(state.ring.chunk(), bytes, size);
   if (!copied) {
     state.ring.give_up(piece);

@@ -73,15 +73,11 @@ struct TargetState {
   TargetState(HelpedRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
 
   TargetSide ring;
-  std::uint32_t line;                   ///< offset of the ring in the peer's segment, in cache lines
-  bool active = false;                  ///< units may be left to take
-  bool put = false;                     ///< the target reads from the initiator's memory; there are no chunks
-  std::uint64_t address = 0;            ///< of the range in this process
-  std::uint64_t size = 0;               ///< bytes
-  std::uint64_t initiator_address = 0;  ///< as in HelpRequest
-  std::uint32_t least_share = 1;
-  std::uint32_t pool = 0;  ///< HelpRequest::initiator_pool
-  SoftwareHandle region{};
+  std::uint32_t line;           ///< offset of the ring in the peer's segment, in cache lines
+  bool active = false;          ///< units may be left to take
+  wire::HelpRequest request{};  ///< a checked copy
+
+  [[nodiscard]] bool is_put() const noexcept { return request.put == 1; }
 };
 
 /// Each half is null until its first helped transfer.
