@@ -143,6 +143,9 @@ TEST_P(Ends, ADeadEndpointRefusesPostsAndKeepsItsReasonUntilItIsDisconnected) {
                              handle, region.size(), completion),
             Post::failed);
   EXPECT_FALSE(completion.ok());
+  completion.error = {};
+  EXPECT_EQ(a().module().flush(&to_b(), completion), Post::failed);
+  EXPECT_FALSE(completion.ok());
   EXPECT_EQ(completion.calls, 0);
   a().module().disconnect(to_b());
 }
