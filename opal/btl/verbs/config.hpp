@@ -76,8 +76,8 @@ inline constexpr config::Var<Config> kVars[] = {
     {"on_demand",
      &Config::on_demand,
      config::Level::tuner,
-     "Whether registered memory is reached by on-demand paging instead of being pinned: auto where the device offers "
-     "it and moves the right bytes in a trial when it is opened, yes without a trial, no never.",
+     "Whether registered memory is reached by on-demand paging instead of being pinned: auto on devices of NVIDIA "
+     "(mlx5) that offer it, yes on every device that offers it, no never.",
      {.choices = "auto|no|yes"}},
     {"atomics",
      &Config::atomics,

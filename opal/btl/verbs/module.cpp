@@ -59,15 +59,14 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   const wire::Address address{wire::kMagic,  wire::kWireVersion, socket.port_number(),
                               parameters.id, fresh_nonce(),      socket.ip};
   log::debug("btl.verbs", "device {} at {}", listener.device, to_string(socket));
-  OnDemand on_demand = find_on_demand(device, config.on_demand, listener.id->port_num, address.ip);
-  std::unique_ptr<Module> module{new Module{parameters, config, std::move(listener), std::move(device),
-                                            std::move(on_demand), std::move(waiting), address}};
+  std::unique_ptr<Module> module{
+      new Module{parameters, config, std::move(listener), std::move(device), std::move(waiting), address}};
   module->largest_request_ = std::min<std::uint64_t>(config.max_request.bytes, port.max_msg_sz);
   return module;
 }
 
 Module::Module(const ModuleParameters& parameters, const Config& config, Listener listener, Device device,
-               OnDemand on_demand, Waiting waiting, const wire::Address& address)
+               Waiting waiting, const wire::Address& address)
     : ConnectedTransport(parameters, attributes_of(config)),
       config_(config),
       listener_(std::move(listener)),
@@ -81,7 +80,7 @@ Module::Module(const ModuleParameters& parameters, const Config& config, Listene
       most_sends_(config.send_buffers),
       reserve_(device_.iwarp() ? Endpoint::kReserve : 0),
       device_atomics_(wants_device_atomics(device_, config)),
-      memory_(device_, std::move(on_demand), parameters.registrations, pin_limit(device_, config), device_atomics_),
+      memory_(device_, config.on_demand, parameters.registrations, pin_limit(device_, config), device_atomics_),
       pipelined_(*this, emulation(), operations()) {}
 
 /// The kernel keeps the queue pairs while any process has a descriptor of the device open; peers would not see the

@@ -102,8 +102,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override;
   void drain_completion_events() noexcept;
-  Module(const ModuleParameters& parameters, const Config& config, Listener listener, Device device, OnDemand on_demand,
-         Waiting waiting, const wire::Address& address);
+  Module(const ModuleParameters& parameters, const Config& config, Listener listener, Device device, Waiting waiting,
+         const wire::Address& address);
 
   // peers.cpp
   Result<std::uint32_t> reserve_window();

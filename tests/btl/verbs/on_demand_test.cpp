@@ -75,9 +75,9 @@ class VerbsOnDemand : public ::testing::Test {
   std::uint32_t seed_ = 0;
 };
 
-TEST_F(VerbsOnDemand, IsTriedOutAndLeftWhereItMovesWrongBytes) {
+TEST_F(VerbsOnDemand, IsLeftWhereItMovesWrongBytes) {
   open("auto");
-  std::printf("on demand after the trial: %s\n", on_demand(*a_) ? "yes" : "no");
+  std::printf("on demand: %s\n", on_demand(*a_) ? "yes" : "no");
   EXPECT_EQ(on_demand(*a_), on_demand(*b_));
   for (const std::size_t from : {0, 8, 4095}) {
     for (const std::size_t to : {0, 100, 5000}) put_and_get(from, to, 100'000);

@@ -3,7 +3,50 @@
 
 #include <cerrno>
 
+#include "opal/core/log.hpp"
+
 namespace opal::btl::verbs {
+namespace {
+
+/// ibv_device_attr::vendor_id of the devices with the driver mlx5.  Linux has two drivers with on-demand paging, and
+/// that of rxe moves wrong bytes (seen with Linux 7.3).
+constexpr std::uint32_t kNvidia = 0x02c9;
+
+OnDemand find_on_demand(const Device& device, std::string_view wanted) {
+  OnDemand found;
+  if (wanted == "no") return found;
+  ibv_device_attr_ex attributes{};
+  constexpr std::uint32_t kNeeded = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+  const bool offered = ibv_query_device_ex(device.context(), nullptr, &attributes) == 0 &&
+                       (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0 &&
+                       (attributes.odp_caps.per_transport_caps.rc_odp_caps & kNeeded) == kNeeded;
+  if (!offered) {
+    if (wanted == "yes")
+      log::warn("btl.verbs", "device {} offers no on-demand paging: memory is pinned", device.name());
+    return found;
+  }
+  if (wanted == "auto" && device.attributes().vendor_id != kNvidia) {
+    log::info("btl.verbs", "device {}: on-demand paging is not used, because it may move wrong bytes: vendor {:#x}",
+              device.name(), device.attributes().vendor_id);
+    return found;
+  }
+  found.regions = true;
+  if ((attributes.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT) != 0) {
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;  // ibv_reg_mr is a macro
+    found.everything.reset(ibv_reg_mr(device.domain(), nullptr, SIZE_MAX, access));
+  }
+  return found;
+}
+
+}  // namespace
+
+Memory::Memory(Device& device, std::string_view on_demand, RegistrationTable& table, std::uint64_t pin_limit,
+               bool device_atomics)
+    : DeviceMemory(table),
+      device_(device),
+      on_demand_(find_on_demand(device, on_demand)),
+      pin_limit_(pin_limit),
+      device_atomics_(device_atomics) {}
 
 Result<MemoryRegion> Memory::pin(void* base, std::uint64_t size, int access, bool& writable) const noexcept {
   // Writable memory is registered for writing in any case, since the next use may be a get.

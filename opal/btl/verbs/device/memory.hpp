@@ -4,25 +4,26 @@
 // and rights first, since a refusal by the device breaks the connection. Owned by its module.  Threads: as the module;
 // invalidate() and invalidate_part() from any.
 #pragma once
-#include <utility>
+#include <string_view>
 
 #include "opal/btl/shared/registrations/device_memory.hpp"
 #include "opal/btl/verbs/device/device.hpp"
-#include "opal/btl/verbs/device/on_demand.hpp"
 
 namespace opal::btl::verbs {
+
+/// On-demand paging of a device, which replaces pinning.
+struct OnDemand {
+  bool regions = false;     ///< memory is registered without being pinned
+  MemoryRegion everything;  ///< the whole address space, for local buffers of puts and gets; null: register each buffer
+};
 
 /// Local key: the lkey.
 class Memory : public DeviceMemory<MemoryRegion, std::uint32_t> {
  public:
-  /// `pin_limit`: bytes that the device may hold pinned at a time.
-  Memory(Device& device, OnDemand on_demand, RegistrationTable& table, std::uint64_t pin_limit,
-         bool device_atomics) noexcept
-      : DeviceMemory(table),
-        device_(device),
-        on_demand_(std::move(on_demand)),
-        pin_limit_(pin_limit),
-        device_atomics_(device_atomics) {}
+  /// `on_demand`: Config::on_demand.  Logs why on-demand paging is not used, if the device offers it or `on_demand` is
+  /// "yes".  `pin_limit`: bytes that the device may hold pinned at a time.
+  Memory(Device& device, std::string_view on_demand, RegistrationTable& table, std::uint64_t pin_limit,
+         bool device_atomics);
 
   [[nodiscard]] const OnDemand& on_demand() const noexcept { return on_demand_; }
 
