@@ -82,23 +82,9 @@ Module::Module(const ModuleParameters& parameters, const Config& config, Parts p
       memory_(device_, messages_, parameters.registrations),
       one_sided_(*this) {}
 
-/// In a forked child: no call of libfabric, which would change what the parent uses.  libfabric's descriptors stay open
-/// in the child: they are the library's.
-void Module::abandon() noexcept {
-  one_sided_.abandon();
-  memory_.abandon();
-  messages_.abandon();
-  receive_buffers_.abandon();
-  buffers_.abandon();
-  device_.abandon();
-}
-
 Module::~Module() {
   end_all();
-  if (inherited()) {
-    abandon();
-    return;
-  }
+  if (inherited()) return;  // no call of libfabric (objects.hpp), whose descriptors stay open in the child
   wait_for_leaving(rdm::kCloseTimeout);
   // ofi_rxm 1.17 over verbs crashes if messages that it has received are unread when its endpoint closes.  They are
   // not handled: endpoints are gone, and no peer may connect any more.

@@ -46,7 +46,6 @@ class OPAL_EXPORT Module final : public rdm::Transport {
  private:
   Module(const ModuleParameters& parameters, const Config& config, Parts parts, Device device, FabricEndpoint messages,
          ReceiveBuffers receive_buffers);
-  void abandon() noexcept;
   bool poll_network() noexcept override;
   bool arm_network() noexcept override;
   [[nodiscard]] bool must_poll() const noexcept override;

@@ -41,11 +41,6 @@ void OneSidedEndpoint::close() noexcept {
   in_flight_ = 0;
 }
 
-void OneSidedEndpoint::abandon() noexcept {
-  fabric_.abandon();
-  for (Piece& piece : pieces_) (void)piece.pinned.release();
-}
-
 Result<void> OneSidedEndpoint::start(RdmaOperation& operation, Memory::Local local) noexcept {
   OPAL_TRY(open());
   while (locals_.size() <= operation.slot) locals_.emplace_back();

@@ -44,8 +44,6 @@ class OneSidedEndpoint {
   [[nodiscard]] bool arm() noexcept;
   /// True if operations are in flight and no descriptor reports their end.
   [[nodiscard]] bool must_poll() const noexcept { return in_flight_ != 0 && fabric_.wait_fd < 0; }
-  /// Forgets the objects without closing them; in a forked child.
-  void abandon() noexcept;
 
  private:
   enum class Room : std::uint8_t { posted, later, refused };

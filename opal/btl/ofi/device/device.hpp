@@ -23,12 +23,6 @@ struct FabricEndpoint {
   Owned<fid_cq> completions;
   Owned<fid_ep> endpoint;  // closed before its queue
   int wait_fd = -1;        ///< becomes readable when there are completions; -1: the provider has no such descriptor
-
-  /// Forgets the objects without closing them; in a forked child.
-  void abandon() noexcept {
-    (void)completions.release();
-    (void)endpoint.release();
-  }
 };
 
 class OPAL_EXPORT Device {
@@ -56,13 +50,6 @@ class OPAL_EXPORT Device {
   /// (FI_MR_CACHE_MAX_COUNT): peers with the old key access the memory meanwhile.  Registers and deregisters a page to
   /// find out.
   [[nodiscard]] bool keeps_registrations() const noexcept;
-
-  /// Forgets the objects without closing them; in a forked child.
-  void abandon() noexcept {
-    (void)addresses_.release();
-    (void)domain_.release();
-    (void)fabric_.release();
-  }
 
  private:
   explicit Device(Info info) noexcept : info_(std::move(info)) {}

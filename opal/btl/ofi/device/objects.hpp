@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/ofi/device/objects.hpp — owners of libfabric's objects, which close them.  In a forked child the module
-// calls release() instead, since a close would change what the parent uses.  Threads: as the owner.
+// opal/btl/ofi/device/objects.hpp — owners of libfabric's objects, which close them.  Threads: as the owner.
 #pragma once
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <unistd.h>
 
 #include <memory>
 
 namespace opal::btl::ofi {
 
+/// Does nothing in a forked child, where a close would change what the parent uses.
 template <class Object>
 struct CloseObject {
-  void operator()(Object* object) const noexcept { (void)fi_close(&object->fid); }
+  pid_t owner = ::getpid();
+  void operator()(Object* object) const noexcept {
+    if (owner == ::getpid()) (void)fi_close(&object->fid);
+  }
 };
 template <class Object>
 using Owned = std::unique_ptr<Object, CloseObject<Object>>;

@@ -28,9 +28,6 @@ class ReceiveBuffers {
   std::size_t post_idle() noexcept;
   [[nodiscard]] bool idle() const noexcept { return idle_.empty(); }
 
-  /// Forgets the registration without ending it; in a forked child.
-  void abandon() noexcept { (void)region_.release(); }
-
  private:
   struct Buffer : Operation {
     explicit Buffer(std::byte* at) noexcept : Operation(Kind::receive), data(at) {}

@@ -25,10 +25,6 @@ class SendBuffers {
   explicit SendBuffers(const Device& device) noexcept : device_(device) {}
   /// As rdm::SendBuffers::Make.  Errors: those of fi_mr_reg().
   Result<void> make(const Mapping& memory, std::uint32_t count, std::vector<rdm::SendBuffer*>& buffers);
-  /// Forgets the registrations without ending them; in a forked child.
-  void abandon() noexcept {
-    for (MemoryRegion& region : regions_) (void)region.release();
-  }
 
  private:
   const Device& device_;

@@ -96,11 +96,6 @@ class DeviceMemory {
     return {*this, decoded->software.slot, entry.generation, entry.key};
   }
 
-  /// Forgets the registrations without ending them; in a forked child.
-  void abandon() noexcept {
-    for (Entry& entry : entries_) (void)entry.region.release();
-  }
-
  protected:
   explicit DeviceMemory(RegistrationTable& table) noexcept : table_(table) {}
   ~DeviceMemory() = default;
