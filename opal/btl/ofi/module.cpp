@@ -119,12 +119,4 @@ void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range go
   MessageTransport::invalidate_memory_part(handle, gone);
 }
 
-Result<void> Module::start(RdmaOperation& operation, const MemoryHandle* local) noexcept {
-  Memory::Local known;
-  if (local != nullptr) {
-    known = memory_.find(*local, operation.local, operation.total, operation.kind == OperationKind::get);
-  }
-  return one_sided_.start(operation, std::move(known));
-}
-
 }  // namespace opal::btl::ofi

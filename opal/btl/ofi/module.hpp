@@ -49,8 +49,7 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   bool poll_network() noexcept override;
   bool arm_network() noexcept override;
   [[nodiscard]] bool must_poll() const noexcept override;
-  void resume_network() noexcept override { one_sided_.resume(); }
-  Result<void> start(RdmaOperation& operation, const MemoryHandle* local) noexcept override;
+  Post post_piece(RdmaOperation& operation) noexcept override { return one_sided_.post(operation); }
   void drop(const rdm::Endpoint& endpoint) noexcept override { one_sided_.drop(endpoint); }
 
   // progress.cpp

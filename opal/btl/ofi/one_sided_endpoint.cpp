@@ -20,15 +20,16 @@ constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration wit
 
 }  // namespace
 
+OneSidedEndpoint::OneSidedEndpoint(Module& module) : ofi_(module), pieces_(kDepth) {
+  for (Piece& piece : pieces_) free_.push_back(&piece);
+}
+
 Result<void> OneSidedEndpoint::open() noexcept {
   if (fabric_.endpoint != nullptr) return {};
   OPAL_TRY_ASSIGN(FabricEndpoint fabric, ofi_.device().open_endpoint());
   OPAL_TRY(Device::enable(fabric));
   if (fabric.wait_fd >= 0) OPAL_TRY(ofi_.waiting().watch(fabric.wait_fd));
   fabric_ = std::move(fabric);
-  free_.clear();
-  pieces_.resize(kDepth);
-  for (Piece& piece : pieces_) free_.push_back(&piece);
   return {};
 }
 
@@ -37,39 +38,20 @@ void OneSidedEndpoint::close() noexcept {
   fabric_.endpoint.reset();
   fabric_.completions.reset();
   fabric_.wait_fd = -1;
-  for (Piece& piece : pieces_) release(piece);
-  in_flight_ = 0;
-}
-
-Result<void> OneSidedEndpoint::start(RdmaOperation& operation, Memory::Local local) noexcept {
-  OPAL_TRY(open());
-  while (locals_.size() <= operation.slot) locals_.emplace_back();
-  locals_[operation.slot] = std::move(local);
-  started_.push_back(&operation);
-  unposted_.push_back(&operation);
-  advance();
-  return {};
-}
-
-void OneSidedEndpoint::advance() noexcept {
-  while (!unposted_.empty() && !free_.empty()) {
-    RdmaOperation& operation = *unposted_.front();
-    const Room room = post(operation);
-    if (room == Room::later) {
-      if (in_flight_ == 0) ofi_.on_stalled();
-      return;
-    }
-    if (room == Room::refused) ofi_.transfer_of(operation).refused = true;
-    if (room == Room::posted && operation.moved != operation.total) continue;
-    unposted_.erase(unposted_.begin());
-    if (room == Room::refused) finish_if_ended(operation);
+  free_.clear();
+  for (Piece& piece : pieces_) {
+    release(piece);
+    free_.push_back(&piece);
   }
 }
 
 Result<void*> OneSidedEndpoint::find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
                                             std::uint64_t size) noexcept {
-  if (const Memory::Local& known = locals_[operation.slot]; known) return known.key();
   const bool writing = operation.kind == OperationKind::get;
+  if (operation.has_local_handle) {
+    piece.local = ofi_.memory().find(operation.local_handle, local, size, writing);
+    if (piece.local) return piece.local.key();
+  }
   if (rcache::Cache* const cache = ofi_.registrations(); cache != nullptr) {
     OPAL_TRY_ASSIGN(piece.lease, cache->get(local, size, static_cast<rcache::Access>(Rights::none)));
     piece.local = ofi_.memory().find(piece.lease->cookie().get<MemoryHandle>(), local, size, writing);
@@ -82,7 +64,13 @@ Result<void*> OneSidedEndpoint::find_memory(Piece& piece, const RdmaOperation& o
   return fi_mr_desc(piece.pinned.get());
 }
 
-OneSidedEndpoint::Room OneSidedEndpoint::post(RdmaOperation& operation) noexcept {
+Post OneSidedEndpoint::post(RdmaOperation& operation) noexcept {
+  if (const auto opened = open(); !opened) {
+    log::once(log::Level::warn, "btl.ofi open", "btl.ofi", "puts and gets go by messages: {}",
+              to_string(opened.error()));
+    return Post::failed;
+  }
+  if (free_.empty()) return Post::again;
   Piece& piece = *free_.back();
   const rdm::Transfer& transfer = ofi_.transfer_of(operation);
   std::byte* const local = operation.local + operation.moved;
@@ -98,7 +86,7 @@ OneSidedEndpoint::Room OneSidedEndpoint::post(RdmaOperation& operation) noexcept
     const auto found = find_memory(piece, operation, local, size);
     if (!found) {
       release(piece);
-      return in_flight_ != 0 && found.error().code == Errc::limit_reached ? Room::later : Room::refused;
+      return in_flight() != 0 && found.error().code == Errc::limit_reached ? Post::again : Post::failed;
     }
     descriptor = *found;
   }
@@ -117,18 +105,19 @@ OneSidedEndpoint::Room OneSidedEndpoint::post(RdmaOperation& operation) noexcept
                                          : fi_readmsg(endpoint, &message, FI_COMPLETION);
   if (result != 0) {
     release(piece);
-    if (result == -FI_EAGAIN) return Room::later;
+    if (result == -FI_EAGAIN) {
+      if (in_flight() == 0) ofi_.on_stalled();
+      return Post::again;
+    }
     log::once(log::Level::info, "btl.ofi one-sided", "btl.ofi", "a put or get goes by messages: {}",
               to_string(error_of(result, "fi_writemsg or fi_readmsg")));
-    return Room::refused;
+    return Post::failed;
   }
   free_.pop_back();
   piece.operation = &operation;
   piece.size = size;
   operation.moved += size;
-  ++ofi_.transfer_of(operation).in_flight;
-  ++in_flight_;
-  return Room::posted;
+  return Post::queued;
 }
 
 void OneSidedEndpoint::release(Piece& piece) noexcept {
@@ -161,59 +150,26 @@ void OneSidedEndpoint::on_done(Operation& done, const Error& why) noexcept {
   auto& piece = static_cast<Piece&>(done);
   if (piece.operation == nullptr) return;
   RdmaOperation& operation = *piece.operation;
-  rdm::Transfer& transfer = ofi_.transfer_of(operation);
-  --in_flight_;
-  --transfer.in_flight;
-  if (why.code == Errc{}) {
-    transfer.acknowledged += piece.size;
-  } else {
-    transfer.refused = true;
-    std::erase(unposted_, &operation);
-  }
+  const std::uint64_t size = piece.size;
   release(piece);
   free_.push_back(&piece);
-  finish_if_ended(operation);
-  advance();
-}
-
-/// Ends the operation here if no piece is in flight and none is left to post.
-void OneSidedEndpoint::finish_if_ended(RdmaOperation& operation) noexcept {
-  const rdm::Transfer& transfer = ofi_.transfer_of(operation);
-  if (transfer.in_flight != 0) return;
-  const bool whole = transfer.acknowledged == operation.total;
-  if (!whole && !transfer.refused) return;
-  std::erase(started_, &operation);
-  locals_[operation.slot].reset();
-  if (whole) return ofi_.finish(operation, {});
-  ofi_.emulate(operation);
+  ofi_.on_piece(operation, size, why);
 }
 
 void OneSidedEndpoint::drop(const btl::Endpoint& endpoint) noexcept {
-  const auto is_its = [&](const RdmaOperation* operation) { return operation->to == &endpoint; };
-  std::erase_if(unposted_, is_its);
-  const bool in_flight = std::any_of(started_.begin(), started_.end(), [&](const RdmaOperation* operation) {
-    return is_its(operation) && ofi_.transfer_of(*operation).in_flight != 0;
-  });
-  if (in_flight) close();
-  for (const RdmaOperation* const operation : started_) {
-    if (is_its(operation)) locals_[operation->slot].reset();
+  bool in_flight = false;
+  std::vector<RdmaOperation*> others;
+  for (const Piece& piece : pieces_) {
+    if (piece.operation == nullptr) continue;
+    if (piece.operation->to == &endpoint) {
+      in_flight = true;
+    } else {
+      others.push_back(piece.operation);
+    }
   }
-  std::erase_if(started_, is_its);
   if (!in_flight) return;
-  for (RdmaOperation* const operation : started_) {
-    rdm::Transfer& transfer = ofi_.transfer_of(*operation);
-    transfer.in_flight = 0;
-    transfer.acknowledged = 0;
-    operation->moved = 0;
-  }
-  unposted_ = started_;
-  if (started_.empty()) return;
-  if (const auto opened = open(); !opened) {
-    for (RdmaOperation* const operation : started_) ofi_.emulate(*operation);
-    unposted_.clear();
-    return started_.clear();
-  }
-  ofi_.on_stalled();  // resume() posts them
+  close();
+  ofi_.post_again(others);
 }
 
 bool OneSidedEndpoint::arm() noexcept {

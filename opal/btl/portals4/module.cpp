@@ -107,9 +107,4 @@ void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range go
   memory_.invalidate_part(handle, gone);
 }
 
-Result<void> Module::start(RdmaOperation& operation, const MemoryHandle* /*local*/) noexcept {
-  one_sided_.start(operation);
-  return {};
-}
-
 }  // namespace opal::btl::portals4

@@ -54,7 +54,7 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   [[nodiscard]] bool has_atomic(AtomicOp op, AtomicType type) const noexcept override {
     return OneSided::has(op, type);
   }
-  Result<void> start(RdmaOperation& operation, const MemoryHandle* local) noexcept override;
+  Post post_piece(RdmaOperation& operation) noexcept override { return one_sided_.post(operation); }
   void drop(const rdm::Endpoint& endpoint) noexcept override { one_sided_.drop(endpoint); }
   void close_in_child() noexcept override;
 

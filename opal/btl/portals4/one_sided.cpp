@@ -56,12 +56,8 @@ OneSided::OneSided(Module& module) : module_(module), pieces_(kDepth) {
 
 bool OneSided::has(AtomicOp op, AtomicType type) noexcept { return operation_of(op) && type_of(type); }
 
-void OneSided::start(RdmaOperation& operation) noexcept {
-  unposted_.push_back(&operation);
-  advance();
-}
-
-int OneSided::post(RdmaOperation& operation, Piece& piece) noexcept {
+/// Calls the library's function for a piece that begins at operation.moved.
+int OneSided::call(const RdmaOperation& operation, Piece& piece) noexcept {
   const rdm::Transfer& transfer = module_.transfer_of(operation);
   const auto& endpoint = static_cast<const rdm::Endpoint&>(*operation.to);
   const Name name = name_of(endpoint.address());
@@ -93,83 +89,53 @@ int OneSided::post(RdmaOperation& operation, Piece& piece) noexcept {
                               name.process(), name.memory_entry, key, there, user, 0, op, type);
 }
 
-void OneSided::advance() noexcept {
-  while (!unposted_.empty() && !free_.empty()) {
-    RdmaOperation& operation = *unposted_.front();
-    Piece& piece = *free_.back();
-    rdm::Transfer& transfer = module_.transfer_of(operation);
-    piece.old = 0;
-    const int result = post(operation, piece);
-    if (result == PTL_NO_SPACE) return module_.on_stalled();
-    if (result != PTL_OK) {
-      log::once(log::Level::info, "btl.portals4 one-sided", "btl.portals4", "an operation goes by messages: {}",
-                to_string(error_of(result, "PtlPut, PtlGet or PtlSwap")));
-      transfer.refused = true;
-      operation.error = error_of(result, "portals4: one-sided operation");
-      unposted_.erase(unposted_.begin());
-      finish_if_ended(operation);
-      continue;
-    }
-    free_.pop_back();
-    piece.operation = &operation;
-    operation.moved += piece.size;
-    ++transfer.in_flight;
-    if (operation.moved == operation.total) unposted_.erase(unposted_.begin());
+Post OneSided::post(RdmaOperation& operation) noexcept {
+  if (free_.empty()) return Post::again;
+  Piece& piece = *free_.back();
+  piece.old = 0;
+  const int result = call(operation, piece);
+  if (result == PTL_NO_SPACE) {
+    module_.on_stalled();
+    return Post::again;
   }
+  if (result != PTL_OK) {
+    log::once(log::Level::info, "btl.portals4 one-sided", "btl.portals4", "an operation goes by messages: {}",
+              to_string(error_of(result, "PtlPut, PtlGet or PtlSwap")));
+    operation.error = error_of(result, "portals4: one-sided operation");
+    return Post::failed;
+  }
+  free_.pop_back();
+  piece.operation = &operation;
+  operation.moved += piece.size;
+  return Post::queued;
 }
 
 void OneSided::on_event(Operation& ended, const ptl_event_t& event) noexcept {
   auto& piece = static_cast<Piece&>(ended);
   free_.push_back(&piece);
+  piece.awaited = false;
   if (piece.operation == nullptr) return;
   RdmaOperation& operation = *std::exchange(piece.operation, nullptr);
-  rdm::Transfer& transfer = module_.transfer_of(operation);
-  --transfer.in_flight;
-  if (event.ni_fail_type == PTL_NI_OK && event.mlength == piece.size) {
-    transfer.acknowledged += piece.size;
-    if (operation.kind == OperationKind::atomic && operation.result != nullptr) *operation.result = piece.old;
-  } else {
-    transfer.refused = true;
-    operation.error = error_of_event(event.ni_fail_type);
-    std::erase(unposted_, &operation);
-  }
-  finish_if_ended(operation);
-  advance();
-}
-
-bool OneSided::waits_for(const Operation& piece) const noexcept {
-  const RdmaOperation* const operation = static_cast<const Piece&>(piece).operation;
-  return operation != nullptr && operation->to == dropped_;
-}
-
-/// Ends the operation here if no piece is in flight and none is left to post.
-void OneSided::finish_if_ended(RdmaOperation& operation) noexcept {
-  const rdm::Transfer& transfer = module_.transfer_of(operation);
-  if (transfer.in_flight != 0 || dropped_ == operation.to) return;  // the caller of drop() finishes it
-  if (transfer.acknowledged == operation.total) return module_.finish(operation, {});
-  if (!transfer.refused) return;
-  if (operation.kind == OperationKind::atomic) return module_.finish(operation, operation.error);
-  module_.emulate(operation);
+  const bool moved = event.ni_fail_type == PTL_NI_OK && event.mlength == piece.size;
+  if (moved && operation.kind == OperationKind::atomic && operation.result != nullptr) *operation.result = piece.old;
+  module_.on_piece(operation, piece.size, moved ? Error{} : error_of_event(event.ni_fail_type));
 }
 
 void OneSided::drop(const rdm::Endpoint& endpoint) noexcept {
-  std::erase_if(unposted_, [&](const RdmaOperation* operation) { return operation->to == &endpoint; });
-  const auto in_flight = [&] {
-    return std::any_of(pieces_.begin(), pieces_.end(), [&](const Piece& piece) {
-      return piece.operation != nullptr && piece.operation->to == &endpoint;
-    });
+  for (Piece& piece : pieces_) {
+    if (piece.operation == nullptr || piece.operation->to != &endpoint) continue;
+    piece.operation = nullptr;
+    piece.awaited = true;
+  }
+  const auto awaits = [&] {
+    return std::any_of(pieces_.begin(), pieces_.end(), [](const Piece& piece) { return piece.awaited; });
   };
-  if (!in_flight()) return;
-  dropped_ = &endpoint;
   const Deadline deadline = Deadline::after(rdm::kCloseTimeout);
-  while (in_flight() && !deadline.expired()) module_.collect_events();
-  dropped_ = nullptr;
-  if (!in_flight()) return;
+  while (awaits() && !deadline.expired()) module_.collect_events();
+  if (!awaits()) return;
   log::error("btl.portals4", "peer {}: operations have not ended; the interface may still access their memory",
              to_string(endpoint.peer()));
-  for (Piece& piece : pieces_) {  // their events, if they come, find no operation
-    if (piece.operation != nullptr && piece.operation->to == &endpoint) piece.operation = nullptr;
-  }
+  for (Piece& piece : pieces_) piece.awaited = false;  // their events, if they come, find no operation
 }
 
 }  // namespace opal::btl::portals4

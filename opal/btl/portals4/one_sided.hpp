@@ -30,38 +30,34 @@ class OneSided {
 
   /// True if the interface has the atomic.
   [[nodiscard]] static bool has(AtomicOp op, AtomicType type) noexcept;
-  /// Takes an operation, whose Transfer is set.
-  void start(RdmaOperation& operation) noexcept;
+  /// As rdm::Transport::post_piece().
+  [[nodiscard]] Post post(RdmaOperation& operation) noexcept;
   /// Pieces without their event.
   [[nodiscard]] std::size_t in_flight() const noexcept { return kDepth - free_.size(); }
-  /// Posts what found no room.
-  void resume() noexcept { advance(); }
   /// Handles the event that ends the piece `ended`.
   void on_event(Operation& ended, const ptl_event_t& event) noexcept;
   /// True while drop() waits for the end of the piece.
-  [[nodiscard]] bool waits_for(const Operation& piece) const noexcept;
-  /// Gives up the operations on the endpoint; afterwards the interface does not access their memory.  The caller
-  /// finishes them.
+  [[nodiscard]] static bool waits_for(const Operation& piece) noexcept {
+    return static_cast<const Piece&>(piece).awaited;
+  }
+  /// As rdm::Transport::drop().
   void drop(const rdm::Endpoint& endpoint) noexcept;
 
  private:
   struct Piece : Operation {
     Piece() noexcept : Operation(Kind::one_sided) {}
     RdmaOperation* operation = nullptr;  // null: free, or given up by drop()
+    bool awaited = false;                // drop() waits for its event
     std::uint64_t size = 0;
     std::uint64_t operand = 0;  // of an atomic
     std::uint64_t compare = 0;
     std::uint64_t old = 0;
   };
-  void advance() noexcept;
-  [[nodiscard]] int post(RdmaOperation& operation, Piece& piece) noexcept;
-  void finish_if_ended(RdmaOperation& operation) noexcept;
+  [[nodiscard]] int call(const RdmaOperation& operation, Piece& piece) noexcept;
 
   Module& module_;
   std::deque<Piece> pieces_;
   std::vector<Piece*> free_;
-  std::vector<RdmaOperation*> unposted_;    // in order of start(); the first may be posted in part
-  const rdm::Endpoint* dropped_ = nullptr;  // of drop(), while it waits
 };
 
 }  // namespace opal::btl::portals4

@@ -92,7 +92,6 @@ void Module::repeat(std::uint32_t slot) noexcept {
 
 void Module::resume_network() noexcept {
   for (std::uint32_t slot = 0; slot < flows_.size(); ++slot) repeat(slot);
-  one_sided_.resume();
 }
 
 // ---- Receiving --------------------------------------------------------------------------------------------------
@@ -203,7 +202,7 @@ void Module::collect_events() noexcept {
   const auto waits_for = [&](const WakeUp::Event& event) {
     const auto* const operation = static_cast<const Operation*>(event.event.user_ptr);
     return !event.arrival && operation != nullptr && operation->kind == Operation::Kind::one_sided &&
-           one_sided_.waits_for(*operation);
+           OneSided::waits_for(*operation);
   };
   WakeUp::Event event;
   while (next_event(event)) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Put, get and atomics by the network if it has them, else by messages (rdma_emulation.hpp).
+#include <algorithm>
+
 #include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
@@ -52,22 +54,77 @@ Post Transport::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here,
   RdmaOperation* const operation = begin(kind, to, *handle, completion);
   if (operation == nullptr) return Post::again;
   operation->local = here;
+  operation->has_local_handle = local != nullptr;
+  if (local != nullptr) operation->local_handle = *local;
   operation->base = remote_address;
   operation->total = size;
-  if (const auto started = start(*operation, local); !started) {
-    log::once(log::Level::warn, log_name(), log_name(), "puts and gets go by messages: {}",
-              opal::to_string(started.error()));
-    emulate(*operation);
-  }
+  start(*operation);
   return Post::queued;
 }
 
-void Transport::emulate(RdmaOperation& operation) noexcept {
-  if (!emulate_now(operation)) refused_.push_back(&operation);
+void Transport::start(RdmaOperation& operation) noexcept {
+  unposted_.push_back(&operation);
+  post_pieces();
+}
+
+void Transport::post_pieces() noexcept {
+  while (!unposted_.empty()) {
+    RdmaOperation& operation = *unposted_.front();
+    const Post posted = post_piece(operation);
+    if (posted == Post::again) return;
+    Transfer& transfer = transfer_of(operation);
+    if (posted == Post::failed) {
+      transfer.refused = true;
+    } else {
+      ++transfer.in_flight;
+      if (operation.moved != operation.total) continue;
+    }
+    unposted_.erase(unposted_.begin());
+    finish_if_ended(operation);
+  }
+}
+
+void Transport::on_piece(RdmaOperation& operation, std::uint64_t size, const Error& why) noexcept {
+  Transfer& transfer = transfer_of(operation);
+  --transfer.in_flight;
+  if (why.code == Errc{}) {
+    transfer.acknowledged += size;
+  } else {
+    transfer.refused = true;
+    operation.error = why;
+    std::erase(unposted_, &operation);
+  }
+  finish_if_ended(operation);
+  post_pieces();
+}
+
+/// Ends the operation if no piece is in flight and none is left to post.  Messages repeat a put or get that was
+/// refused, and their target checks it precisely.
+void Transport::finish_if_ended(RdmaOperation& operation) noexcept {
+  const Transfer& transfer = transfer_of(operation);
+  if (transfer.in_flight != 0) return;
+  if (transfer.acknowledged == operation.total) return finish(operation, {});
+  if (!transfer.refused) return;
+  if (operation.kind == OperationKind::atomic) return finish(operation, operation.error);
+  if (!emulate(operation)) refused_.push_back(&operation);
+}
+
+void Transport::post_again(const std::vector<RdmaOperation*>& operations) noexcept {
+  for (RdmaOperation* const operation : operations) {
+    Transfer& transfer = transfer_of(*operation);
+    transfer.in_flight = 0;
+    transfer.acknowledged = 0;
+    operation->moved = 0;
+    std::erase(unposted_, operation);
+    unposted_.push_back(operation);
+  }
+  std::sort(unposted_.begin(), unposted_.end(),
+            [](const RdmaOperation* a, const RdmaOperation* b) { return a->order < b->order; });
+  on_stalled();
 }
 
 /// False: messages have no room.
-bool Transport::emulate_now(RdmaOperation& operation) noexcept {
+bool Transport::emulate(RdmaOperation& operation) noexcept {
   Transfer& transfer = transfer_of(operation);
   if (operation.to->dead()) return true;  // end_operations() finishes it
   transfer.fn = [](Completion& self) noexcept {
@@ -106,9 +163,8 @@ Post Transport::atomic(btl::Endpoint& to, const AtomicRequest& request, Completi
   operation->total = size;
   operation->result = request.result;
   transfer_of(*operation).request = request;
-  if (const auto started = start(*operation, nullptr); started) return Post::queued;
-  (void)operations().end(*operation);
-  return emulate_atomic(to, request, *handle, completion);
+  start(*operation);
+  return Post::queued;
 }
 
 Post Transport::emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const DeviceHandle& handle,
@@ -126,8 +182,10 @@ Post Transport::flush(btl::Endpoint* to, Completion& completion) noexcept {
 
 void Transport::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   if (native_) {
+    const auto is_its = [&](const RdmaOperation* operation) { return operation->to == &endpoint; };
+    std::erase_if(unposted_, is_its);
     drop(endpoint);
-    std::erase_if(refused_, [&](const RdmaOperation* operation) { return operation->to == &endpoint; });
+    std::erase_if(refused_, is_its);
     pipelined_.endpoint_gone(endpoint, why);
   }
   ConnectedTransport::end_operations(endpoint, why);

@@ -100,9 +100,10 @@ std::size_t Transport::receive(std::size_t budget) noexcept {
     for (const auto& [peer, endpoint] : living()) endpoint->resume();
     for (const auto& endpoint : leaving()) endpoint->resume();
     resume_network();
+    post_pieces();
   }
   if (!refused_.empty()) [[unlikely]]
-    std::erase_if(refused_, [this](RdmaOperation* operation) { return emulate_now(*operation); });
+    std::erase_if(refused_, [this](RdmaOperation* operation) { return emulate(*operation); });
   if (some_broken_ && idle_rounds_ > 1) {
     some_broken_ = false;
     end_broken();

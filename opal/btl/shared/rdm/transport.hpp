@@ -86,9 +86,10 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   /// Counts a message that belongs to no peer; logs the first one.
   void drop_stray(const char* what) noexcept;
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
-  void finish(RdmaOperation& operation, const Error& why) noexcept;
-  /// The network has refused a put or get: messages do it, and their target checks it precisely.
-  void emulate(RdmaOperation& operation) noexcept;
+  /// A piece of an operation has ended; `size`: its bytes, `why`: its error, with code 0 for success.
+  void on_piece(RdmaOperation& operation, std::uint64_t size, const Error& why) noexcept;
+  /// Posts the operations again from their first byte.  Requires: the network has given up their pieces.
+  void post_again(const std::vector<RdmaOperation*>& operations) noexcept;
 
   // --- What the network implements --------------------------------------------------------------------------------
 
@@ -124,22 +125,23 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   static Address make_address(const ModuleParameters& parameters, std::uint32_t magic, std::string_view network,
                               std::uint32_t format, std::vector<std::byte> name);
 
-  /// Takes the network's completions and messages, and calls on_message(), on_sent() and finish(), while may_run() is
+  /// Takes the network's completions and messages, and calls on_message(), on_sent() and on_piece(), while may_run() is
   /// true.  Returns true if there were some.
   virtual bool poll_network() noexcept = 0;
   /// Prepares a sleep.  False: there is work.
   virtual bool arm_network() noexcept = 0;
   /// True if a sleeper must wake every millisecond to poll, since no descriptor reports what it waits for.
   [[nodiscard]] virtual bool must_poll() const noexcept = 0;
-  /// Sends what found no room.
+  /// Sends messages that found no room.
   virtual void resume_network() noexcept {}
-  /// True if start() takes such atomics.  Only if native().
+  /// True if post_piece() takes such atomics.  Only if native().
   [[nodiscard]] virtual bool has_atomic(AtomicOp /*op*/, AtomicType /*type*/) const noexcept { return false; }
-  /// Starts an operation, whose Transfer is set; finish() or, for a put or get, emulate() follows.  `local`: the
-  /// caller's handle of the local buffer, or null.  Only if native().  Errors: the network cannot do it; messages do.
-  virtual Result<void> start(RdmaOperation& operation, const MemoryHandle* local) noexcept = 0;
-  /// Gives up the operations on the endpoint; afterwards the network does not access their memory.  The caller finishes
-  /// them.  Only if native().
+  /// Posts a piece that begins at the operation's byte `moved`, and adds its size to `moved`.  Only if native().
+  /// `queued`: on_piece() follows.  `again`: no room; the end of another piece makes some, or it has called
+  /// on_stalled(). `failed`: the network cannot do it.  Messages do it, or an atomic ends with the error that was set.
+  [[nodiscard]] virtual Post post_piece(RdmaOperation& operation) noexcept = 0;
+  /// Gives up the pieces on the endpoint; afterwards the network does not access their memory.  The caller finishes
+  /// their operations.  Only if native().
   virtual void drop(const Endpoint& endpoint) noexcept = 0;
 
   /// Handles a whole message.
@@ -176,7 +178,12 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   /// Takes a slot for an operation of the network; null: none is free.
   RdmaOperation* begin(OperationKind kind, btl::Endpoint& to, const DeviceHandle& handle,
                        Completion& completion) noexcept;
-  bool emulate_now(RdmaOperation& operation) noexcept;
+  /// Posts the pieces of an operation as far as there is room; on_piece() posts the others.
+  void start(RdmaOperation& operation) noexcept;
+  void post_pieces() noexcept;
+  void finish_if_ended(RdmaOperation& operation) noexcept;
+  void finish(RdmaOperation& operation, const Error& why) noexcept;
+  bool emulate(RdmaOperation& operation) noexcept;
   Post emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const DeviceHandle& handle,
                       Completion& completion) noexcept;
 
@@ -188,10 +195,11 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   const Secret key_;
   const std::size_t inline_size_;
   const bool native_;
-  PipelinedTransfers pipelined_;         // of whole address spaces
-  std::deque<Transfer> transfers_;       // by the operation's slot
-  std::vector<RdmaOperation*> refused_;  // to be done by messages, which have no room
-  std::vector<Endpoint*> slots_;         // by Frame::slot; null: free
+  PipelinedTransfers pipelined_;          // of whole address spaces
+  std::deque<Transfer> transfers_;        // by the operation's slot
+  std::vector<RdmaOperation*> unposted_;  // in order of their posts; the first may be posted in part
+  std::vector<RdmaOperation*> refused_;   // to be done by messages, which have no room
+  std::vector<Endpoint*> slots_;          // by Frame::slot; null: free
   std::vector<std::uint32_t> free_slots_;
   std::unordered_map<PeerId, std::vector<std::byte>> waiting_hellos_;  // until on_vacant()
   bool some_broken_ = false;
