@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/shared/rdm/address.hpp"
-#include "opal/btl/shared/rdm/handshake.hpp"
 #include "opal/btl/shared/registrations/device_handle.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -20,8 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   wire::Hello hello{};
   if (read_object(bytes, hello)) {
     // A key that was drawn here cannot be guessed.
-    static const Secret key = connection_key(*Secret::from_text(Secret::random_text()), fresh_nonce());
-    if (is_genuine(key, hello.from, bytes.subspan(sizeof hello), hello)) std::abort();
+    static const Secret key = *Secret::from_text(Secret::random_text());
+    if (btl::is_genuine(key, hello, bytes_of(hello.from), bytes.subspan(sizeof hello))) std::abort();
   }
   if (const auto handle = MemoryHandle::from_bytes(bytes)) {
     if (const auto decoded = btl::DeviceHandle::decode(*handle)) sum += decoded->software.slot;

@@ -8,7 +8,6 @@
 #include <span>
 
 #include "opal/btl/shared/host.hpp"
-#include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
@@ -71,8 +70,8 @@ Module::Module(const ModuleParameters& parameters, const Config& config, Reactor
     : ConnectedTransport(parameters, attributes_of(config)),
       config_(config),
       reactor_(std::move(reactor)),
-      acceptor_(reactor_, config_, parameters.id, connection_key(parameters.secret, token), std::move(allowed), *this) {
-}
+      acceptor_(reactor_, config_, parameters.id, parameters.secret.derive(wire::kConnectionKey, bytes_of(token)),
+                std::move(allowed), *this) {}
 
 Module::~Module() {
   if (!inherited()) acceptor_.stop();
@@ -110,8 +109,8 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   }
   OPAL_TRY_ASSIGN(std::unique_ptr<Endpoint> created, Endpoint::create(*this, reactor_, peer));
   Endpoint& endpoint = add(std::move(created));
-  endpoint.dial({parameters().id, peer, config_.max_send.bytes, connection_key(parameters().secret, decoded.token)},
-                std::move(decoded.sockets));
+  const Secret key = parameters().secret.derive(wire::kConnectionKey, bytes_of(decoded.token));
+  endpoint.dial({parameters().id, peer, config_.max_send.bytes, key}, std::move(decoded.sockets));
   return &endpoint;
 }
 

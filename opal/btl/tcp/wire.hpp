@@ -4,9 +4,13 @@
 //   connector -> acceptor   Hello
 //   acceptor -> connector   Welcome, possibly after a long time (parked); or the acceptor closes the connection
 //   both directions         frames, each padded to 8 bytes, so that payloads are aligned in the receiver's buffer
+// Hello and Welcome prove that their senders know the job's secret and the token in the acceptor's address.  Their
+// proofs cover both nonces, so they cannot be replayed or reflected, or used on another connection
+// (opal/btl/shared/proofs.hpp).
 #pragma once
 #include <bit>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "opal/btl/peer_id.hpp"
@@ -19,6 +23,8 @@ static_assert(std::endian::native == std::endian::little, "structs go over the w
 inline constexpr std::uint32_t kWireVersion = 3;
 inline constexpr std::uint64_t kMagic = 0x637420206c61706f;  // "opal  tc"
 
+inline constexpr std::string_view kConnectionKey = "tcp connection";  ///< from the job's secret and a token
+
 /// First bytes of the acceptor.  They are read without a proof and carry the version, so this layout never changes.
 struct Challenge {
   std::uint64_t magic;
@@ -30,18 +36,20 @@ static_assert(sizeof(Challenge) == 32 && std::has_unique_object_representations_
 
 /// First bytes of the connector.
 struct Hello {
+  static constexpr std::string_view kPurpose = "tcp hello";
   PeerId from;
   PeerId to;  ///< the acceptor's; else it closes the connection
   Nonce nonce;
   std::uint64_t max_send;  ///< largest message that the connector sends, bytes; sizes the acceptor's buffer
-  Proof proof;             ///< see handshake.hpp
+  Proof proof;             ///< covers the Challenge and all other members
 };
 static_assert(sizeof(Hello) == 88 && std::has_unique_object_representations_v<Hello>, "wire layout v2");
 
 /// The acceptor's answer.
 struct Welcome {
+  static constexpr std::string_view kPurpose = "tcp welcome";
   std::uint64_t max_send;  ///< largest message that the acceptor sends, bytes; sizes the connector's buffer
-  Proof proof;
+  Proof proof;             ///< covers the Challenge, the Hello and max_send
 };
 static_assert(sizeof(Welcome) == 40 && std::has_unique_object_representations_v<Welcome>, "wire layout v2");
 

@@ -220,7 +220,8 @@ void Endpoint::return_credits() noexcept {
 }
 
 void Endpoint::confirm() noexcept {
-  const wire::Confirm confirm{verbs_.wire_address(), confirmation(session_, verbs_.wire_address())};
+  wire::Confirm confirm{verbs_.wire_address(), {}};
+  sign(session_, confirm);
   confirm_due_ = !send_control(wire::Kind::confirm, bytes_of(confirm));
   if (confirm_due_) return verbs_.on_stalled();
   credits_ = most_credits_;
@@ -282,8 +283,7 @@ void Endpoint::on_received(ByteSpan bytes) noexcept {
   const ByteSpan payload = bytes.subspan(sizeof frame);
   if (state_ == State::half_open) {
     wire::Confirm confirm{};
-    if (frame.kind != wire::Kind::confirm || !read_object(payload, confirm) ||
-        !same(confirm.proof, confirmation(session_, confirm.address))) {
+    if (frame.kind != wire::Kind::confirm || !read_object(payload, confirm) || !is_genuine(session_, confirm)) {
       return on_protocol_error("verbs: the peer did not authenticate itself", bytes.size());
     }
     const auto address = decode(bytes_of(confirm.address));

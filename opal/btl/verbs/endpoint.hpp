@@ -15,9 +15,9 @@
 #include "opal/btl/endpoint.hpp"
 #include "opal/btl/fragment.hpp"
 #include "opal/btl/post.hpp"
+#include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/btl/verbs/connections/connection.hpp"
-#include "opal/btl/verbs/connections/handshake.hpp"
 #include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/one_sided_queue.hpp"
 #include "opal/btl/verbs/request_list.hpp"
@@ -44,7 +44,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   Endpoint(Module& module, const PeerId& peer, std::uint32_t window);
   ~Endpoint() override;
 
-  /// Starts connecting to the peer at `to`; `key`: connection_key() of the peer.  Errors: unreachable, os.
+  /// Starts connecting to the peer at `to`; `key`: of message connections to the peer.  Errors: unreachable, os.
   Result<void> dial(const SocketAddress& to, const Secret& key);
   /// Accepts the peer's request and ends an own attempt to connect.  Requires: the proof of `request` is right.
   /// Errors: limit_reached, os; then the request is unanswered and `id` stays with the caller.

@@ -73,7 +73,7 @@ Module::Module(const ModuleParameters& parameters, const Config& config, Listene
       device_(std::move(device)),
       waiting_(std::move(waiting)),
       address_(address),
-      key_(connection_key(parameters.secret, address.token)),
+      key_(parameters.secret.derive(wire::kConnectionKey, bytes_of(address.token))),
       receive_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
       send_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
       message_memory_(message_memory(device_, config)),

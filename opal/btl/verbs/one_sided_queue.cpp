@@ -58,7 +58,7 @@ Result<void> OneSidedQueue::dial() noexcept {
               {}};
   ++number_;
   std::memcpy(request_.nonce.data(), &number_, sizeof number_);
-  sign(endpoint_.session(), endpoint_.peer(), request_);
+  sign(endpoint_.session(), request_, bytes_of(endpoint_.peer()));
   Connection::Settings settings = endpoint_.settings();
   settings.shape.sends = kDepth;
   connection_ = std::make_unique<Connection>(verbs_.device(), settings, *this);
@@ -97,7 +97,7 @@ void OneSidedQueue::on_time(std::uint64_t now) noexcept {
 void OneSidedQueue::on_connected(ByteSpan bytes) noexcept {
   wire::Reply reply{};
   if (state_ != State::dialing) return;
-  if (!read_object(bytes, reply) || !is_genuine(endpoint_.session(), request_, reply)) {
+  if (!read_object(bytes, reply) || !is_genuine(endpoint_.session(), reply, bytes_of(request_))) {
     return on_lost({Errc::permission, 0, "verbs: the one-sided connection's peer is not the endpoint's"});
   }
   state_ = State::connected;

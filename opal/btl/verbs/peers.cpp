@@ -110,7 +110,8 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   if (gone_.code != Errc{}) return gone_;
   OPAL_TRY_ASSIGN(const std::uint32_t window, reserve_window());
   auto created = std::make_unique<Endpoint>(*this, peer, window);
-  OPAL_TRY(created->dial(socket_of(decoded), connection_key(parameters().secret, decoded.token)));
+  const Secret key = parameters().secret.derive(wire::kConnectionKey, bytes_of(decoded.token));
+  OPAL_TRY(created->dial(socket_of(decoded), key));
   created->visible = true;
   return &add(std::move(created));
 }
@@ -133,7 +134,7 @@ void Module::on_request(const CmEvent& event) noexcept {
 }
 
 void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
-  if (!is_genuine(key_, parameters().id, request) || request.from == parameters().id) {
+  if (!is_genuine(key_, request, bytes_of(parameters().id)) || request.from == parameters().id) {
     log::warn("btl.verbs", "a connection was refused: its request does not prove that it belongs to this job");
     return refuse(id.get(), wire::Reason::unauthenticated);
   }
@@ -224,7 +225,7 @@ Result<void> Endpoint::dial_again() {
               verbs_.parameters().id,
               fresh_nonce(),
               {}};
-  sign(key_, peer(), request_);
+  sign(key_, request_, bytes_of(peer()));
   state_ = State::dialing;
   connection_ = std::make_unique<Connection>(verbs_.device(), settings(), *this);
   return connection_->dial(verbs_.events(), verbs_.socket(), to_, bytes_of(request_));
@@ -234,14 +235,14 @@ Result<void> Endpoint::accept(CmId& id, const CmEvent& event, const wire::Reques
   if (state_ == State::dialing && verbs_.device().iwarp()) crossed_.take(std::move(connection_));
   drop_connection();
   wire::Reply reply{window_, 0, fresh_nonce(), {}};
-  sign(key, request, reply);
+  sign(key, reply, bytes_of(request));
   connection_ = std::make_unique<Connection>(verbs_.device(), settings(), *this);
   if (auto accepted = connection_->accept(id, event.peer_reads, bytes_of(reply)); !accepted) {
     connection_.reset();
     if (searching()) rest(0);  // this side dials again; the caller destroys a new endpoint
     return accepted;
   }
-  session_ = session_key(key, request.nonce, reply.nonce);
+  session_ = session_key(key, wire::kSessionKey, request.nonce, reply.nonce);
   most_credits_ = std::min<std::uint32_t>(request.window, verbs_.config().credits);
   sent_.assign(connection_->shape().sends, nullptr);
   posted_ = retired_ = 0;
@@ -260,10 +261,10 @@ void Endpoint::rest(std::uint64_t ns) noexcept {
 void Endpoint::on_connected(ByteSpan bytes) noexcept {
   if (state_ != State::dialing) return;  // an acceptor waits for the confirmation
   wire::Reply reply{};
-  if (!read_object(bytes, reply) || !is_genuine(key_, request_, reply) || reply.window == 0) {
+  if (!read_object(bytes, reply) || !is_genuine(key_, reply, bytes_of(request_)) || reply.window == 0) {
     return end({Errc::permission, 0, "verbs: the peer did not prove that it knows the job's secret"});
   }
-  session_ = session_key(key_, request_.nonce, reply.nonce);
+  session_ = session_key(key_, wire::kSessionKey, request_.nonce, reply.nonce);
   most_credits_ = std::min(reply.window, verbs_.config().credits);
   credits_ = 0;
   sent_.assign(connection_->shape().sends, nullptr);
@@ -341,7 +342,7 @@ void Endpoint::drop_one_sided_queue() noexcept {
 
 bool Endpoint::serve(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
   std::uint64_t number = 0;
-  if (!is_genuine(session_, verbs_.parameters().id, request) || !read_object(ByteSpan{request.nonce}, number))
+  if (!is_genuine(session_, request, bytes_of(verbs_.parameters().id)) || !read_object(ByteSpan{request.nonce}, number))
     return false;
   if (number <= served_number_) return false;  // a replay
   served_number_ = number;
@@ -350,7 +351,7 @@ bool Endpoint::serve(CmId& id, const CmEvent& event, const wire::Request& reques
   served.shape = {1, 0};
   served.remote_access = true;
   wire::Reply reply{1, 0, fresh_nonce(), {}};
-  sign(session_, request, reply);
+  sign(session_, reply, bytes_of(request));
   served_ = std::make_unique<Served>(verbs_.device(), served);
   const auto accepted = served_->connection.accept(id, event.peer_reads, bytes_of(reply));
   if (!accepted) {

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/tcp/connections/address.hpp"
-#include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/module.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/system/fd.hpp"
@@ -53,7 +53,9 @@ struct TcpSide final : btl::Observer {
     return route ? *route : nullptr;
   }
   /// What a peer without a secret that has the address proves to know.
-  [[nodiscard]] Secret key() const { return btl::tcp::connection_key({}, btl::tcp::decode(module->address())->token); }
+  [[nodiscard]] Secret key() const {
+    return Secret{}.derive(btl::tcp::wire::kConnectionKey, bytes_of(btl::tcp::decode(module->address())->token));
+  }
   [[nodiscard]] std::uint16_t port() const {
     return btl::tcp::decode(module->address())->sockets.front().port_number();
   }
@@ -122,7 +124,9 @@ class RawPeer {
     EXPECT_TRUE(pump([&] { return closed() || heard.size() >= sizeof challenge; }, side));
     EXPECT_TRUE(read_object(ByteSpan{heard}, challenge));
     heard.erase(heard.begin(), heard.begin() + sizeof challenge);
-    return btl::tcp::make_hello(key, challenge, from, to, max_send);
+    btl::tcp::wire::Hello hello{from, to, fresh_nonce(), max_send, {}};
+    btl::sign(key, hello, bytes_of(challenge));
+    return hello;
   }
   std::vector<std::byte> heard;
   [[nodiscard]] int fd() const { return fd_.get(); }

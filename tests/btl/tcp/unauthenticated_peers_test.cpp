@@ -4,7 +4,6 @@
 
 #include <random>
 
-#include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/wire.hpp"
 #include "tests/btl/tcp/side.hpp"
 #include "tests/harness/process.hpp"
@@ -31,7 +30,7 @@ TEST(TcpUnauthenticatedPeers, GarbageIsClosedAndLearnsNothing) {
 TEST(TcpUnauthenticatedPeers, OnlyAPeerWithTheAddressIsAccepted) {
   TcpSide side;
   RawPeer wrong{side.port()};
-  wrong.greet(side, PeerId::random(), side.id, 4096, btl::tcp::connection_key({}, fresh_nonce()));
+  wrong.greet(side, PeerId::random(), side.id, 4096, Secret{}.derive(wire::kConnectionKey, bytes_of(fresh_nonce())));
   ASSERT_TRUE(pump([&] { return wrong.closed(); }, side));
   EXPECT_TRUE(wrong.heard.empty()) << "and learns nothing";
   RawPeer lost{side.port()};
@@ -121,16 +120,18 @@ Error answer_of_dialer(const wire::Challenge& challenge, ByteSpan welcome) {
   return side.failures.empty() ? Error{} : side.failures[0].second;
 }
 
+wire::Challenge make_challenge() { return {wire::kMagic, wire::kWireVersion, 0, fresh_nonce()}; }
+
 TEST(TcpUnauthenticatedPeers, TheDialerAcceptsNoPeerWithoutAProof) {
   const std::array<std::byte, sizeof(wire::Welcome)> nothing{};
-  EXPECT_EQ(answer_of_dialer(btl::tcp::make_challenge(), nothing).code, Errc::permission);
-  wire::Challenge foreign = btl::tcp::make_challenge();
+  EXPECT_EQ(answer_of_dialer(make_challenge(), nothing).code, Errc::permission);
+  wire::Challenge foreign = make_challenge();
   foreign.magic ^= 1;
   EXPECT_EQ(answer_of_dialer(foreign, nothing).code, Errc::unreachable);
 }
 
 TEST(TcpUnauthenticatedPeers, AnotherVersionIsCalledSo) {
-  wire::Challenge newer = btl::tcp::make_challenge();
+  wire::Challenge newer = make_challenge();
   newer.version = 99;
   const Error why = answer_of_dialer(newer, {});
   EXPECT_EQ(why.code, Errc::version_mismatch);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/core/log.hpp"
 
@@ -125,7 +126,8 @@ void Endpoint::resume() noexcept {
   if (hello_due_) send_hello();
   if (welcome_due_) welcome_due_ = !send_control(wire::Kind::welcome, bytes_of(welcome_));
   if (confirm_due_) {
-    const wire::Confirm confirm{confirmation(session_, welcome_)};
+    wire::Confirm confirm{};
+    sign(session_, confirm, bytes_of(welcome_));
     confirm_due_ = !send_control(wire::Kind::confirm, bytes_of(confirm));
     if (!confirm_due_) credits_ = most_credits_;
   }

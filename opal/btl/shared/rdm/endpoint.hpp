@@ -12,7 +12,6 @@
 #include "opal/btl/endpoint.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/shared/rdm/address.hpp"
-#include "opal/btl/shared/rdm/handshake.hpp"
 #include "opal/btl/shared/rdm/send_buffers.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/export.hpp"
@@ -118,7 +117,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   // Receiving.
   std::uint32_t owed_ = 0;  // credits to return: messages taken since the last frame
   // Connecting.
-  const Secret connector_key_;  // connection_key() of the peer
+  const Secret connector_key_;  // of Hellos to the peer
   Secret session_;
   Nonce nonce_{};  // of the Hello: own or accepted
   wire::Hello hello_{};

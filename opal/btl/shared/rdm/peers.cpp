@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
@@ -87,7 +88,8 @@ void Transport::on_hello(ByteSpan payload) noexcept {
   if (!read_object(payload, hello)) return drop_stray("a Hello that is too short");
   const ByteSpan blob = payload.subspan(sizeof hello);
   if (hello.version != wire::kWireVersion) return drop_stray("a Hello of another version of OPAL");
-  if (!is_genuine(key_, parameters().id, blob, hello) || hello.from == parameters().id) {
+  const bool genuine = hello.address_size == blob.size() && is_genuine(key_, hello, bytes_of(parameters().id), blob);
+  if (!genuine || hello.from == parameters().id) {
     return drop_stray("a Hello that does not prove that it belongs to this job");
   }
   const auto address = decode(blob, address_.head.magic);
@@ -137,7 +139,7 @@ Endpoint::Endpoint(Transport& transport, const PeerId& peer, Address address, st
       to_(to),
       slot_(slot),
       key_(static_cast<std::uint32_t>(random_u64())),
-      connector_key_(connection_key(transport.parameters().secret, address_.head.token)) {
+      connector_key_(transport.parameters().secret.derive(wire::kConnectionKey, bytes_of(address_.head.token))) {
   const wire::AddressHead& own = transport.own_address().head;
   const bool same_host = address_.head.host == own.host && address_.head.process != own.process;
   if (!same_host || !transport.settings().watch_processes) return;
@@ -163,7 +165,7 @@ void Endpoint::dial() noexcept {
             transport_.parameters().id,
             nonce_,
             {}};
-  sign(connector_key_, peer(), blob, hello_);
+  sign(connector_key_, hello_, bytes_of(peer()), blob);
   give_up_ns_ = transport_.time_after(transport_.settings().connect_timeout);
   send_hello();
 }
@@ -180,8 +182,8 @@ void Endpoint::accept(const wire::Hello& hello) noexcept {
   nonce_ = hello.nonce;
   most_credits_ = hello.window;
   welcome_ = {slot_, key_, transport_.settings().window, fresh_nonce(), {}};
-  sign(transport_.key(), hello, welcome_);
-  session_ = session_key(transport_.key(), hello.nonce, welcome_.nonce);
+  sign(transport_.key(), welcome_, bytes_of(hello));
+  session_ = session_key(transport_.key(), wire::kSessionKey, hello.nonce, welcome_.nonce);
   state_ = State::half_open;
   give_up_ns_ = transport_.time_after(kHandshakeTimeout);
   welcome_due_ = true;
@@ -191,7 +193,7 @@ void Endpoint::accept(const wire::Hello& hello) noexcept {
 void Endpoint::on_welcome(ByteSpan payload) noexcept {
   wire::Welcome welcome{};
   if (state_ != State::dialing) return;  // repeated
-  if (!read_object(payload, welcome) || !is_genuine(connector_key_, hello_, welcome) || welcome.window == 0) {
+  if (!read_object(payload, welcome) || !is_genuine(connector_key_, welcome, bytes_of(hello_)) || welcome.window == 0) {
     return transport_.drop_stray("a Welcome that does not prove that it belongs to this job");
   }
   hello_due_ = false;
@@ -199,7 +201,7 @@ void Endpoint::on_welcome(ByteSpan payload) noexcept {
   peer_slot_ = welcome.slot;
   peer_key_ = welcome.key;
   most_credits_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(welcome.window, UINT8_MAX));
-  session_ = session_key(connector_key_, nonce_, welcome.nonce);
+  session_ = session_key(connector_key_, wire::kSessionKey, nonce_, welcome.nonce);
   state_ = State::connected;
   again_ns_ = transport_.time_after(transport_.settings().ping_interval);
   confirm_due_ = true;
@@ -210,7 +212,7 @@ void Endpoint::on_welcome(ByteSpan payload) noexcept {
 void Endpoint::on_confirm(ByteSpan payload) noexcept {
   wire::Confirm confirm{};
   if (state_ != State::half_open) return;
-  if (!read_object(payload, confirm) || !same(confirm.proof, confirmation(session_, welcome_))) {
+  if (!read_object(payload, confirm) || !is_genuine(session_, confirm, bytes_of(welcome_))) {
     return transport_.drop_stray("a Confirm that does not prove that it belongs to this job");
   }
   welcome_due_ = false;

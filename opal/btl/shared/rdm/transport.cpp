@@ -19,7 +19,7 @@ Transport::Transport(const ModuleParameters& parameters, Parts parts, SendBuffer
       waiting_(std::move(parts.waiting)),
       address_(std::move(parts.address)),
       address_bytes_(encode(address_)),
-      key_(connection_key(parameters.secret, address_.head.token)),
+      key_(parameters.secret.derive(wire::kConnectionKey, bytes_of(address_.head.token))),
       inline_size_(std::min(kMostInline, parts.inline_size)),
       native_(parts.native),
       pipelined_(*this, emulation(), operations()) {}

@@ -4,10 +4,13 @@
 //   1. connector: Hello, then the address of its module.
 //   2. acceptor: Welcome.
 //   3. connector: Confirm.  Then both sides send messages.
+// The proof in a Hello limits the cost of an unauthenticated one to a check of its bytes.  A Hello may be a replay, so
+// the acceptor delivers no message before the Confirm, which covers its nonce (opal/btl/shared/proofs.hpp).
 #pragma once
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "opal/btl/peer_id.hpp"
@@ -19,7 +22,7 @@ namespace opal::btl::rdm::wire {
 
 static_assert(std::endian::native == std::endian::little, "structs go over the wire as they are");
 
-inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::size_t kMostName = 256;  ///< bytes of an address of the network
 
 /// The fixed part of a module's address; name_size bytes of its address in the network follow.
@@ -28,7 +31,7 @@ struct AddressHead {
   std::uint16_t version;
   std::uint16_t name_size;  ///< 1 to kMostName
   PeerId id;
-  Nonce token;                   ///< random; input of connection_key()
+  Nonce token;                   ///< random; input of the key of all Hellos to the module
   std::uint64_t host;            ///< host_number(): equal for processes that see each other's process identifiers
   std::uint32_t process;         ///< process identifier
   std::uint32_t format;          ///< of the name; a number of the network
@@ -60,7 +63,11 @@ inline constexpr std::uint32_t kNoSlot = UINT32_MAX;
 /// Bytes of a message with `size` bytes of payload.  Several messages share a receive buffer; this keeps them aligned.
 constexpr std::size_t message_size(std::size_t size) noexcept { return align_up(sizeof(Frame) + size, sizeof(Frame)); }
 
+inline constexpr std::string_view kConnectionKey = "rdm connection";  ///< from the job's secret and a token
+inline constexpr std::string_view kSessionKey = "rdm session";        ///< from that and both nonces
+
 struct Hello {
+  static constexpr std::string_view kPurpose = "rdm hello";
   std::uint16_t version;
   std::uint16_t window;        ///< messages that the acceptor may have in flight to the connector
   std::uint32_t max_send;      ///< must be equal to the acceptor's
@@ -69,11 +76,12 @@ struct Hello {
   std::uint64_t address_size;  ///< bytes of the blob that follows
   PeerId from;
   Nonce nonce;
-  Proof proof;  ///< covers all other members, the blob, and the acceptor's PeerId
+  Proof proof;  ///< covers the acceptor's PeerId, the blob, and all other members
 };
 static_assert(sizeof(Hello) == 88 && std::has_unique_object_representations_v<Hello>, "wire layout v1");
 
 struct Welcome {
+  static constexpr std::string_view kPurpose = "rdm welcome";
   std::uint32_t slot;    ///< of the acceptor's endpoint, for Frame
   std::uint32_t key;     ///< of the acceptor's endpoint, for Frame
   std::uint64_t window;  ///< messages that the connector may have in flight to the acceptor
@@ -83,6 +91,7 @@ struct Welcome {
 static_assert(sizeof(Welcome) == 64 && std::has_unique_object_representations_v<Welcome>, "wire layout v1");
 
 struct Confirm {
+  static constexpr std::string_view kPurpose = "rdm confirm";
   Proof proof;  ///< covers the Welcome, with the key of the session
 };
 

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "opal/btl/tcp/connections/handshake.hpp"
+#include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
@@ -76,7 +76,7 @@ class Incoming final : public Source {
 
  private:
   Acceptor& acceptor_;
-  const wire::Challenge challenge_ = make_challenge();
+  const wire::Challenge challenge_{wire::kMagic, wire::kWireVersion, 0, fresh_nonce()};
   std::array<std::byte, sizeof(wire::Hello)> bytes_{};
   std::size_t received_ = 0;
   wire::Hello hello_{};
@@ -140,7 +140,7 @@ void Acceptor::take(Fd fd) noexcept {
 
 void Acceptor::on_hello(Incoming& incoming) noexcept {
   const wire::Hello& hello = incoming.hello();
-  if (!is_genuine(key_, incoming.challenge(), hello)) {
+  if (!is_genuine(key_, hello, bytes_of(incoming.challenge()))) {
     return drop(incoming, "it does not know the job's secret: another job, another am_secret_file, or another program");
   }
   if (hello.to != self_) return drop(incoming, "its Hello names another process");
@@ -154,7 +154,8 @@ void Acceptor::on_hello(Incoming& incoming) noexcept {
 
 void Acceptor::accept(Incoming& incoming) noexcept {
   const wire::Hello hello = incoming.hello();
-  const wire::Welcome welcome = make_welcome(key_, incoming.challenge(), hello, config_.max_send.bytes);
+  wire::Welcome welcome{config_.max_send.bytes, {}};
+  sign(key_, welcome, bytes_of(incoming.challenge()), bytes_of(hello));
   Fd fd = incoming.release();
   std::erase_if(incoming_, [&](const auto& mine) { return mine.get() == &incoming; });
   (void)send_all(fd.get(), bytes_of(welcome));  // an error shows again at the next read

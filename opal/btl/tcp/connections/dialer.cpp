@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "opal/btl/tcp/connections/handshake.hpp"
+#include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
 
@@ -92,7 +92,8 @@ class Attempt final : public Source {
       return dialer_.failed(*this, why, false), false;
     }
     const HandshakeSides& sides = dialer_.sides_;
-    hello_ = make_hello(sides.key, challenge_, sides.from, sides.to, sides.max_send);
+    hello_ = {sides.from, sides.to, fresh_nonce(), sides.max_send, {}};
+    sign(sides.key, hello_, bytes_of(challenge_));
     const std::int64_t sent = send_some(fd(), bytes_of(hello_));
     // The send buffer of a new connection takes that many bytes at once.
     if (sent != static_cast<std::int64_t>(sizeof hello_)) {
@@ -106,7 +107,7 @@ class Attempt final : public Source {
   void read_welcome() noexcept {
     wire::Welcome welcome{};
     std::memcpy(&welcome, bytes_.data(), sizeof welcome);
-    if (!is_genuine(dialer_.sides_.key, challenge_, hello_, welcome)) {
+    if (!is_genuine(dialer_.sides_.key, welcome, bytes_of(challenge_), bytes_of(hello_))) {
       return dialer_.failed(*this, {Errc::permission, 0, "tcp handshake: the peer does not know the secret"}, false);
     }
     if (welcome.max_send > kLargestMaxSend.bytes) {

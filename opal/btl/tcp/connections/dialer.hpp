@@ -26,7 +26,7 @@ struct HandshakeSides {
   PeerId from;             ///< this process
   PeerId to;               ///< the peer
   std::uint64_t max_send;  ///< largest message of this side, bytes
-  Secret key;              ///< connection_key()
+  Secret key;              ///< of all connections to the peer's module
 };
 
 class Dialer final : public Source {
