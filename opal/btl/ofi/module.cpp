@@ -59,7 +59,6 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
       .settings = config.settings,
       .address = make_address(parameters, kMagic, device.provider(), device.info().addr_format, std::move(name)),
       .waiting = std::move(waiting),
-      .native = native,
       .inline_size = device.info().tx_attr->inject_size};
   std::unique_ptr<Module> module{
       new Module{parameters, config, std::move(parts), std::move(device), std::move(fabric), std::move(buffers)}};

@@ -50,7 +50,7 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   bool arm_network() noexcept override;
   [[nodiscard]] bool must_poll() const noexcept override;
   Post post_piece(RdmaOperation& operation) noexcept override { return one_sided_.post(operation); }
-  void drop(const rdm::Endpoint& endpoint) noexcept override { one_sided_.drop(endpoint); }
+  void drop_pieces(const rdm::Endpoint& endpoint) noexcept override { one_sided_.drop(endpoint); }
 
   // progress.cpp
   bool was_sent(rdm::Endpoint& to, long result) noexcept;

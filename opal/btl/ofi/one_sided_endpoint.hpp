@@ -34,7 +34,7 @@ class OneSidedEndpoint {
   bool poll() noexcept;
   /// A piece has ended; `why`: its error, with code 0 for success.
   void on_done(Operation& piece, const Error& why) noexcept;
-  /// As rdm::Transport::drop().
+  /// As rdm::Transport::drop_pieces().
   void drop(const btl::Endpoint& endpoint) noexcept;
   /// Prepares a sleep; false: there is work.
   [[nodiscard]] bool arm() noexcept;

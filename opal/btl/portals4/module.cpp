@@ -42,8 +42,7 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   Parts parts{.attributes = attributes,
               .settings = config.settings,
               .address = make_address(parameters, kMagic, "portals4", 0, {bytes.begin(), bytes.end()}),
-              .waiting = std::move(waiting),
-              .native = true};
+              .waiting = std::move(waiting)};
   std::unique_ptr<Module> module{new Module{parameters, config, std::move(parts), *interface, std::move(objects),
                                             std::move(buffers), std::move(wake_up)}};
   if (!module->receive_buffers_.post_idle(module->interface(), module->objects())) {

@@ -55,7 +55,7 @@ class OPAL_EXPORT Module final : public rdm::Transport {
     return OneSided::has(op, type);
   }
   Post post_piece(RdmaOperation& operation) noexcept override { return one_sided_.post(operation); }
-  void drop(const rdm::Endpoint& endpoint) noexcept override { one_sided_.drop(endpoint); }
+  void drop_pieces(const rdm::Endpoint& endpoint) noexcept override { one_sided_.drop(endpoint); }
   void close_in_child() noexcept override;
 
   // progress.cpp

@@ -40,7 +40,7 @@ class OneSided {
   [[nodiscard]] static bool waits_for(const Operation& piece) noexcept {
     return static_cast<const Piece&>(piece).awaited;
   }
-  /// As rdm::Transport::drop().
+  /// As rdm::Transport::drop_pieces().
   void drop(const rdm::Endpoint& endpoint) noexcept;
 
  private:

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
 
 Module::Module(const ModuleParameters& parameters, const Config& config, Listener listener, Device device,
                Waiting waiting, const wire::Address& address)
-    : ConnectedTransport(parameters, attributes_of(config)),
+    : DeviceTransport(parameters, attributes_of(config)),
       config_(config),
       listener_(std::move(listener)),
       device_(std::move(device)),
@@ -80,8 +80,7 @@ Module::Module(const ModuleParameters& parameters, const Config& config, Listene
       most_sends_(config.send_buffers),
       reserve_(device_.iwarp() ? Endpoint::kReserve : 0),
       device_atomics_(wants_device_atomics(device_, config)),
-      memory_(device_, config.on_demand, parameters.registrations, pin_limit(device_, config), device_atomics_),
-      pipelined_(*this, emulation(), operations()) {}
+      memory_(device_, config.on_demand, parameters.registrations, pin_limit(device_, config), device_atomics_) {}
 
 /// The kernel keeps the queue pairs while any process has a descriptor of the device open; peers would not see the
 /// parent's end.  So the child closes its descriptors.

@@ -5,14 +5,12 @@
 // connection of the side with the lower PeerId remains. The observer gets peer_gone with errno 0 for a disconnect, and
 // an error with an errno for a failure, as with tcp. Threads: as btl::Module.
 #pragma once
-#include <deque>
 #include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
-#include "opal/btl/shared/connected_transport.hpp"
-#include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/shared/device_transport.hpp"
 #include "opal/btl/shared/waiting.hpp"
 #include "opal/btl/verbs/connections/listener.hpp"
 #include "opal/btl/verbs/device/buffers.hpp"
@@ -22,7 +20,7 @@
 
 namespace opal::btl::verbs {
 
-class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
+class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer> {
  public:
   /// `rail`: index of the device among the usable ones, from 0.
   /// Errors: unreachable (no address belongs to a device that may be used), limit_reached, not_supported, os.
@@ -45,9 +43,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
-  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
-  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
 
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
 
@@ -85,8 +81,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] Memory& memory() noexcept { return memory_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.buffer_size(); }
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
-  [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
-  void finish(RdmaOperation& operation, const Error& why) noexcept;
+  void finish(RdmaOperation& operation, const Error& why) noexcept override;
   /// Makes the next progress() call Endpoint::resume() of all endpoints: something found no room, and no completion of
   /// its queue will trigger a retry.
   void on_stalled() noexcept { some_stalled_ = true; }
@@ -99,7 +94,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   bool arm_wake_up() noexcept override;
   bool leave(Endpoint& endpoint, const Error& why) noexcept override { return endpoint.leave(why); }
   [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left(); }
-  void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override;
   void drain_completion_events() noexcept;
   Module(const ModuleParameters& parameters, const Config& config, Listener listener, Device device, Waiting waiting,
@@ -114,13 +108,10 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
   // one_sided.cpp
-  RdmaOperation* begin(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion);
-  static Result<DeviceHandle> usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
-                                     Rights wanted) noexcept;
-  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
-                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                Completion& completion) noexcept override;
-  [[nodiscard]] bool device_does(const AtomicRequest& request) const noexcept;
+  [[nodiscard]] Way way_to(Endpoint& endpoint) noexcept override;
+  [[nodiscard]] bool has_atomic(AtomicOp op, AtomicType type) const noexcept override;
+  void start(RdmaOperation& operation) noexcept override;
+  void drop(Endpoint& endpoint) noexcept override { endpoint.drop_one_sided_queue(); }
   void accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
   // progress.cpp
@@ -149,8 +140,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   const bool device_atomics_;
   std::uint64_t largest_request_ = 0;  // bytes of a put or get in one work request
   Memory memory_;
-  PipelinedTransfers pipelined_;                                  // of whole address spaces
-  std::deque<Transfer> transfers_;                                // by the operation's slot
   std::unordered_map<std::uint32_t, Connection::Owner*> queues_;  // by number of the queue pair
   HasOtherRail has_other_rail_;
   Error gone_{};  // why the device has failed; code 0: it has not

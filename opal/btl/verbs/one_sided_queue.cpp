@@ -180,12 +180,14 @@ void OneSidedQueue::post_collected() noexcept {
 
 OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& operation, std::byte* local,
                                                std::uint64_t size) noexcept {
-  Transfer& transfer = verbs_.transfer_of(operation);
   const bool writing = operation.kind == Kind::get;
-  if (transfer.local) {
-    chunk_.key = transfer.local.key();
-    chunk_.left = size;
-    return Room::posted;
+  if (operation.has_local_handle) {
+    chunk_.local = verbs_.memory().find(operation.local_handle, local, size, writing);
+    if (chunk_.local) {
+      chunk_.key = chunk_.local.key();
+      chunk_.left = size;
+      return Room::posted;
+    }
   }
   if (const ibv_mr* const everything = verbs_.memory().on_demand().everything.get(); everything != nullptr) {
     chunk_.key = everything->lkey;
@@ -267,7 +269,7 @@ OneSidedQueue::Room OneSidedQueue::post_piece(RdmaOperation& operation) noexcept
   request.opcode = writing ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
   if (inlined) request.send_flags = IBV_SEND_INLINE;
   request.wr.rdma.remote_addr = operation.base + operation.moved;
-  request.wr.rdma.rkey = verbs_.transfer_of(operation).key;
+  request.wr.rdma.rkey = static_cast<std::uint32_t>(verbs_.transfer_of(operation).handle.key);
   piece.operation = &operation;
   submit(request);
   operation.moved += piece.size;
@@ -283,7 +285,7 @@ OneSidedQueue::Room OneSidedQueue::post_piece(RdmaOperation& operation) noexcept
 
 OneSidedQueue::Room OneSidedQueue::post_atomic(RdmaOperation& operation) noexcept {
   Piece& piece = pieces_[posted_ % kDepth];
-  const Transfer& transfer = verbs_.transfer_of(operation);
+  const DeviceTransfer& transfer = verbs_.transfer_of(operation);
   piece.buffer = verbs_.take_send_buffer();
   if (piece.buffer == nullptr) return Room::later;
   piece.size = sizeof(std::uint64_t);
@@ -294,14 +296,14 @@ OneSidedQueue::Room OneSidedQueue::post_atomic(RdmaOperation& operation) noexcep
   request.sg_list = &where;
   request.num_sge = 1;
   request.wr.atomic.remote_addr = operation.base;
-  request.wr.atomic.rkey = transfer.key;
-  if (transfer.op == AtomicOp::compare_swap) {
+  request.wr.atomic.rkey = static_cast<std::uint32_t>(transfer.handle.key);
+  if (transfer.request.op == AtomicOp::compare_swap) {
     request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-    request.wr.atomic.compare_add = transfer.compare;
-    request.wr.atomic.swap = transfer.operand;
+    request.wr.atomic.compare_add = transfer.request.compare;
+    request.wr.atomic.swap = transfer.request.operand;
   } else {
     request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-    request.wr.atomic.compare_add = transfer.operand;
+    request.wr.atomic.compare_add = transfer.request.operand;
   }
   submit(request);
   return Room::posted;
@@ -356,7 +358,7 @@ void OneSidedQueue::succeed() noexcept {
   Piece& piece = pieces_[retired_ % kDepth];
   ++retired_;
   RdmaOperation& operation = *piece.operation;
-  Transfer& transfer = verbs_.transfer_of(operation);
+  DeviceTransfer& transfer = verbs_.transfer_of(operation);
   if (piece.destination != nullptr) copy_host_memory(piece.destination, piece.buffer->data, piece.size);
   transfer.acknowledged += piece.size;
   release(piece);

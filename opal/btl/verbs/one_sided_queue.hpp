@@ -29,16 +29,6 @@ namespace opal::btl::verbs {
 class Endpoint;
 class Module;
 
-/// The verbs-specific part of an RdmaOperation.
-struct Transfer {
-  std::uint32_t key = 0;           ///< the peer's rkey
-  Memory::Local local;             ///< of the local handle that the caller passed; empty: none
-  AtomicOp op = AtomicOp::add;     ///< atomic
-  std::uint64_t operand = 0;       ///< atomic
-  std::uint64_t compare = 0;       ///< atomic
-  std::uint64_t acknowledged = 0;  ///< bytes whose work requests have completed
-};
-
 class OneSidedQueue final : public Connection::Owner {
  public:
   OneSidedQueue(Module& module, Endpoint& endpoint) noexcept : verbs_(module), endpoint_(endpoint) {}

@@ -177,7 +177,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
     some_broken_ = false;
     end_broken();
   }
-  const std::size_t sent = pipelined_.progress();
+  const std::size_t sent = pipelined().progress();
   in_progress_ = false;
   post_collected();
   return events_ + sent;
@@ -208,8 +208,7 @@ bool Module::arm_wake_up() noexcept {
     poll_events_now_ = true;
     return false;
   }
-  if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
-  return true;
+  return pipelined().idle() || pipelined().progress() == 0;
 }
 
 }  // namespace opal::btl::verbs

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Put, get and atomics by the network if it has them, else by messages (rdma_emulation.hpp).
+// Put, get and atomics by the network, in pieces, and the repetition by messages of what it has refused.
 #include <algorithm>
 
 #include "opal/btl/shared/rdm/transport.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
-#include "opal/btl/shared/registrations/claims.hpp"
-#include "opal/btl/shared/registrations/device_handle.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::rdm {
@@ -15,54 +13,14 @@ void Transport::finish(RdmaOperation& operation, const Error& why) noexcept {
   operations().finish(operation, why);
 }
 
-RdmaOperation* Transport::begin(OperationKind kind, btl::Endpoint& to, const DeviceHandle& handle,
-                                Completion& completion) noexcept {
-  RdmaOperation* const operation = operations().begin(kind, to, completion, this);
-  if (operation == nullptr) return nullptr;
-  while (transfers_.size() <= operation->slot) transfers_.emplace_back();
-  Transfer& transfer = transfer_of(*operation);
-  transfer = {};
-  transfer.handle = handle;
-  transfer.transport = this;
-  transfer.operation = operation;
-  return operation;
-}
-
-Post Transport::transfer(OperationKind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
-                         std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                         Completion& completion) noexcept {
-  if (to.dead()) return refuse(completion, to.error());
-  if (!native_) {
-    return MessageTransport::transfer(kind, to, here, nullptr, remote_address, remote, size, completion);
-  }
-  if (pipelined_.takes(remote)) {
-    return pipelined_.transfer(kind, to, here, local, remote_address, remote, size, completion);
-  }
-  const auto handle = DeviceHandle::decode(remote);
-  if (!handle) return refuse(completion, handle.error());
-  if (const auto checked = check_claims(handle->software, remote_address, size, right_for(kind)); !checked) {
-    return refuse(completion, checked.error());
-  }
-  completion.error = {};
-  if (size == 0) return Post::done;
-  auto& endpoint = static_cast<Endpoint&>(to);
-  if (!handle->has_key() || !endpoint.one_sided()) {
-    const MemoryHandle software = handle->software_handle();
-    return MessageTransport::transfer(kind, to, here, nullptr, remote_address, software, size, completion);
-  }
-  if (endpoint.state() != Endpoint::State::connected) return Post::again;
-  RdmaOperation* const operation = begin(kind, to, *handle, completion);
-  if (operation == nullptr) return Post::again;
-  operation->local = here;
-  operation->has_local_handle = local != nullptr;
-  if (local != nullptr) operation->local_handle = *local;
-  operation->base = remote_address;
-  operation->total = size;
-  start(*operation);
-  return Post::queued;
+Transport::Way Transport::way_to(Endpoint& endpoint) noexcept {
+  if (!endpoint.one_sided()) return Way::messages;
+  return endpoint.state() == Endpoint::State::connected ? Way::device : Way::later;
 }
 
 void Transport::start(RdmaOperation& operation) noexcept {
+  transfer_of(operation).transport = this;
+  transfer_of(operation).operation = &operation;
   unposted_.push_back(&operation);
   post_pieces();
 }
@@ -140,56 +98,11 @@ bool Transport::emulate(RdmaOperation& operation) noexcept {
   return true;
 }
 
-Post Transport::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  if (to.dead()) return refuse(completion, to.error());
-  if (!native_ || pipelined_.takes(*request.remote)) return emulation().atomic(to, request, completion);
-  if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
-  const auto handle = DeviceHandle::decode(*request.remote);
-  if (!handle) return refuse(completion, handle.error());
-  auto& endpoint = static_cast<Endpoint&>(to);
-  const std::size_t size = size_of(request.type);
-  if ((handle->flags & DeviceHandle::kAtomics) == 0 || !endpoint.one_sided() || !has_atomic(request.op, request.type)) {
-    return emulate_atomic(to, request, *handle, completion);
-  }
-  if (const auto checked = check_claims(handle->software, request.remote_address, size, Rights::remote_atomic);
-      !checked) {
-    return refuse(completion, checked.error());
-  }
-  completion.error = {};
-  if (endpoint.state() != Endpoint::State::connected) return Post::again;
-  RdmaOperation* const operation = begin(OperationKind::atomic, to, *handle, completion);
-  if (operation == nullptr) return Post::again;
-  operation->base = request.remote_address;
-  operation->total = size;
-  operation->result = request.result;
-  transfer_of(*operation).request = request;
-  start(*operation);
-  return Post::queued;
-}
-
-Post Transport::emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const DeviceHandle& handle,
-                               Completion& completion) noexcept {
-  const MemoryHandle software = handle.software_handle();
-  AtomicRequest plain = request;
-  plain.remote = &software;
-  return emulation().atomic(to, plain, completion);
-}
-
-Post Transport::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  if (to != nullptr && to->dead()) return refuse(completion, to->error());
-  return MessageTransport::flush(to, completion);
-}
-
-void Transport::end_operations(Endpoint& endpoint, const Error& why) noexcept {
-  if (native_) {
-    const auto is_its = [&](const RdmaOperation* operation) { return operation->to == &endpoint; };
-    std::erase_if(unposted_, is_its);
-    drop(endpoint);
-    std::erase_if(refused_, is_its);
-    pipelined_.endpoint_gone(endpoint, why);
-  }
-  ConnectedTransport::end_operations(endpoint, why);
-  if (native_) operations().for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
+void Transport::drop(Endpoint& endpoint) noexcept {
+  const auto is_its = [&](const RdmaOperation* operation) { return operation->to == &endpoint; };
+  std::erase_if(unposted_, is_its);
+  drop_pieces(endpoint);
+  std::erase_if(refused_, is_its);
 }
 
 }  // namespace opal::btl::rdm

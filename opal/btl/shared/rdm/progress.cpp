@@ -108,7 +108,7 @@ std::size_t Transport::receive(std::size_t budget) noexcept {
     some_broken_ = false;
     end_broken();
   }
-  return events_ + (native_ ? pipelined_.progress() : 0);
+  return events_ + pipelined().progress();
 }
 
 bool Transport::arm_wake_up() noexcept {
@@ -120,7 +120,7 @@ bool Transport::arm_wake_up() noexcept {
     look_ns_ = 0;
     return false;
   }
-  return !native_ || pipelined_.idle() || pipelined_.progress() == 0;
+  return pipelined().idle() || pipelined().progress() == 0;
 }
 
 }  // namespace opal::btl::rdm

@@ -11,7 +11,7 @@
 namespace opal::btl::rdm {
 
 Transport::Transport(const ModuleParameters& parameters, Parts parts, SendBuffers::Make make)
-    : ConnectedTransport(parameters, parts.attributes),
+    : DeviceTransport(parameters, parts.attributes),
       settings_(parts.settings),
       send_buffers_(wire::message_size(std::max(parts.attributes.max_send,
                                                 sizeof(wire::Hello) + wire::kMostName + sizeof(wire::AddressHead))),
@@ -20,9 +20,7 @@ Transport::Transport(const ModuleParameters& parameters, Parts parts, SendBuffer
       address_(std::move(parts.address)),
       address_bytes_(encode(address_)),
       key_(parameters.secret.derive(wire::kConnectionKey, bytes_of(address_.head.token))),
-      inline_size_(std::min(kMostInline, parts.inline_size)),
-      native_(parts.native),
-      pipelined_(*this, emulation(), operations()) {}
+      inline_size_(std::min(kMostInline, parts.inline_size)) {}
 
 std::uint64_t Transport::time_after(std::chrono::milliseconds time) noexcept {
   return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());

@@ -10,19 +10,16 @@
 // Threads: as btl::Module.
 #pragma once
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "opal/btl/shared/connected_transport.hpp"
-#include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/shared/device_transport.hpp"
 #include "opal/btl/shared/rdm/address.hpp"
 #include "opal/btl/shared/rdm/endpoint.hpp"
 #include "opal/btl/shared/rdm/send_buffers.hpp"
 #include "opal/btl/shared/rdm/settings.hpp"
-#include "opal/btl/shared/registrations/device_handle.hpp"
 #include "opal/btl/shared/waiting.hpp"
 
 namespace opal::btl::rdm {
@@ -33,17 +30,14 @@ inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
 inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
 
 /// What a network with puts and gets adds to an RdmaOperation.  Its completion is that of the repetition by messages.
-struct Transfer : Completion {
-  DeviceHandle handle{};  ///< remote
+struct Transfer : Completion, DeviceTransfer {
   Transport* transport = nullptr;
   RdmaOperation* operation = nullptr;
-  AtomicRequest request{};         ///< of an atomic; without `remote` and `result`
-  std::uint64_t acknowledged = 0;  ///< bytes
-  std::uint32_t in_flight = 0;     ///< pieces
-  bool refused = false;            ///< a piece has failed
+  std::uint32_t in_flight = 0;  ///< pieces
+  bool refused = false;         ///< a piece has failed
 };
 
-class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
+class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
  public:
   /// Messages up to this size, with their frame, may be copied by transmit_inline().
   static constexpr std::size_t kMostInline = 256;
@@ -56,13 +50,6 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   Post send(Fragment& fragment, Tag tag) noexcept override;
   void free(Fragment& fragment) noexcept override;
 
-  Post transfer(OperationKind kind, btl::Endpoint& to, std::byte* here, const MemoryHandle* local,
-                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                Completion& completion) noexcept override;
-  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
-  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
-  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return native_ ? &pipelined_ : nullptr; }
-
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
 
   // --- For endpoints and the parts of the network -----------------------------------------------------------------
@@ -72,8 +59,6 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   [[nodiscard]] const Secret& key() const noexcept { return key_; }
   [[nodiscard]] SendBuffers& send_buffers() noexcept { return send_buffers_; }
   [[nodiscard]] Waiting& waiting() noexcept { return waiting_; }
-  /// True if put and get use the network's operations.
-  [[nodiscard]] bool native() const noexcept { return native_; }
   [[nodiscard]] static std::uint64_t time_after(std::chrono::milliseconds time) noexcept;
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   void on_confirmed(Endpoint& endpoint) noexcept;
@@ -85,7 +70,6 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   void on_stalled() noexcept { some_stalled_ = true; }
   /// Counts a message that belongs to no peer; logs the first one.
   void drop_stray(const char* what) noexcept;
-  [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
   /// A piece of an operation has ended; `size`: its bytes, `why`: its error, with code 0 for success.
   void on_piece(RdmaOperation& operation, std::uint64_t size, const Error& why) noexcept;
   /// Posts the operations again from their first byte.  Requires: the network has given up their pieces.
@@ -111,11 +95,10 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
 
  protected:
   struct Parts {
-    Attributes attributes;
+    Attributes attributes;  ///< own_handles: the network has puts and gets
     Settings settings;
     Address address;  ///< from own_address_of()
     Waiting waiting;
-    bool native = false;
     std::size_t inline_size = 0;
   };
   /// `make`: of the send buffers.
@@ -134,15 +117,12 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   [[nodiscard]] virtual bool must_poll() const noexcept = 0;
   /// Sends messages that found no room.
   virtual void resume_network() noexcept {}
-  /// True if post_piece() takes such atomics.  Only if native().
-  [[nodiscard]] virtual bool has_atomic(AtomicOp /*op*/, AtomicType /*type*/) const noexcept { return false; }
   /// Posts a piece that begins at the operation's byte `moved`, and adds its size to `moved`.  Only if native().
   /// `queued`: on_piece() follows.  `again`: no room; the end of another piece makes some, or it has called
   /// on_stalled(). `failed`: the network cannot do it.  Messages do it, or an atomic ends with the error that was set.
   [[nodiscard]] virtual Post post_piece(RdmaOperation& operation) noexcept = 0;
-  /// Gives up the pieces on the endpoint; afterwards the network does not access their memory.  The caller finishes
-  /// their operations.  Only if native().
-  virtual void drop(const Endpoint& endpoint) noexcept = 0;
+  /// Gives up the pieces on the endpoint; afterwards the network does not access their memory.
+  virtual void drop_pieces(const Endpoint& endpoint) noexcept = 0;
 
   /// Handles a whole message.
   void on_message(ByteSpan message) noexcept;
@@ -162,7 +142,6 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   std::size_t receive(std::size_t budget) noexcept final;
   bool leave(Endpoint& endpoint, const Error& why) noexcept final { return endpoint.leave(why); }
   [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept final { return endpoint.left(); }
-  void end_operations(Endpoint& endpoint, const Error& why) noexcept final;
   void on_vacant(const PeerId& peer) noexcept final;
 
   // peers.cpp
@@ -175,17 +154,13 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   [[nodiscard]] std::uint64_t next_time() const noexcept;
 
   // one_sided.cpp
-  /// Takes a slot for an operation of the network; null: none is free.
-  RdmaOperation* begin(OperationKind kind, btl::Endpoint& to, const DeviceHandle& handle,
-                       Completion& completion) noexcept;
-  /// Posts the pieces of an operation as far as there is room; on_piece() posts the others.
-  void start(RdmaOperation& operation) noexcept;
+  [[nodiscard]] Way way_to(Endpoint& endpoint) noexcept final;
+  void start(RdmaOperation& operation) noexcept final;
+  void finish(RdmaOperation& operation, const Error& why) noexcept final;
+  void drop(Endpoint& endpoint) noexcept final;
   void post_pieces() noexcept;
   void finish_if_ended(RdmaOperation& operation) noexcept;
-  void finish(RdmaOperation& operation, const Error& why) noexcept;
   bool emulate(RdmaOperation& operation) noexcept;
-  Post emulate_atomic(btl::Endpoint& to, const AtomicRequest& request, const DeviceHandle& handle,
-                      Completion& completion) noexcept;
 
   const Settings settings_;
   SendBuffers send_buffers_;
@@ -194,9 +169,6 @@ class OPAL_EXPORT Transport : public ConnectedTransport<Endpoint> {
   const std::vector<std::byte> address_bytes_;
   const Secret key_;
   const std::size_t inline_size_;
-  const bool native_;
-  PipelinedTransfers pipelined_;          // of whole address spaces
-  std::deque<Transfer> transfers_;        // by the operation's slot
   std::vector<RdmaOperation*> unposted_;  // in order of their posts; the first may be posted in part
   std::vector<RdmaOperation*> refused_;   // to be done by messages, which have no room
   std::vector<Endpoint*> slots_;          // by Frame::slot; null: free

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/shared/device_transport.hpp — the base of a transport whose device does puts and gets, and perhaps atomics,
+// on registered memory (DeviceHandle).  To ConnectedTransport it adds the choice of what moves an operation:
+//   PipelinedTransfers    an address space as the target
+//   messages              what the device cannot do: memory without a key, some peers, some atomics; and everything if
+//                         Attributes::own_handles is false
+//   the device            all others
+// A transport implements way_to(), start(), finish() and drop().  Threads: as btl::Module.
+#pragma once
+#include <deque>
+
+#include "opal/btl/shared/connected_transport.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
+#include "opal/btl/shared/registrations/device_handle.hpp"
+
+namespace opal::btl {
+
+/// What the device needs for an RdmaOperation.  A transport derives its own from it.
+struct DeviceTransfer {
+  DeviceHandle handle{};           ///< remote
+  AtomicRequest request{};         ///< of an atomic; its `remote` is not valid
+  std::uint64_t acknowledged = 0;  ///< bytes that have moved
+};
+
+template <class E, class Transfer>  // derived from btl::Endpoint and DeviceTransfer
+class DeviceTransport : public ConnectedTransport<E> {
+ public:
+  Post transfer(OperationKind kind, Endpoint& to, std::byte* here, const MemoryHandle* local,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept final {
+    if (to.dead()) return refuse(completion, to.error());
+    const auto by_messages = [&](const MemoryHandle& handle) {
+      return this->MessageTransport::transfer(kind, to, here, nullptr, remote_address, handle, size, completion);
+    };
+    if (!native()) return by_messages(remote);
+    if (pipelined_.takes(remote)) {
+      return pipelined_.transfer(kind, to, here, local, remote_address, remote, size, completion);
+    }
+    const auto handle = usable(remote, remote_address, size, right_for(kind));
+    if (!handle) return refuse(completion, handle.error());
+    completion.error = {};
+    if (size == 0) return Post::done;
+    const Way way = handle->has_key() ? way_to(static_cast<E&>(to)) : Way::messages;
+    if (way == Way::messages) return by_messages(handle->software_handle());
+    RdmaOperation* const operation = way == Way::device ? begin(kind, to, *handle, completion) : nullptr;
+    if (operation == nullptr) return Post::again;
+    operation->local = here;
+    operation->has_local_handle = local != nullptr;
+    if (local != nullptr) operation->local_handle = *local;
+    operation->base = remote_address;
+    operation->total = size;
+    start(*operation);
+    return Post::queued;
+  }
+
+  Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept final {
+    if (to.dead()) return refuse(completion, to.error());
+    // Some devices never complete a misaligned one.
+    if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
+    if (!native() || pipelined_.takes(*request.remote)) return this->emulation().atomic(to, request, completion);
+    const std::size_t size = size_of(request.type);
+    const auto handle = usable(*request.remote, request.remote_address, size, Rights::remote_atomic);
+    if (!handle) return refuse(completion, handle.error());
+    completion.error = {};
+    const bool has = (handle->flags & DeviceHandle::kAtomics) != 0 && has_atomic(request.op, request.type);
+    const Way way = has ? way_to(static_cast<E&>(to)) : Way::messages;
+    if (way == Way::messages) {
+      const MemoryHandle software = handle->software_handle();
+      AtomicRequest plain = request;
+      plain.remote = &software;
+      return this->emulation().atomic(to, plain, completion);
+    }
+    RdmaOperation* const operation =
+        way == Way::device ? begin(OperationKind::atomic, to, *handle, completion) : nullptr;
+    if (operation == nullptr) return Post::again;
+    operation->has_local_handle = false;
+    operation->base = request.remote_address;
+    operation->total = size;
+    operation->result = request.result;
+    transfer_of(*operation).request = request;
+    start(*operation);
+    return Post::queued;
+  }
+
+  Post flush(Endpoint* to, Completion& completion) noexcept override {
+    if (to != nullptr && to->dead()) return refuse(completion, to->error());
+    return this->MessageTransport::flush(to, completion);
+  }
+  [[nodiscard]] PipelinedTransfers* transfers() noexcept final { return native() ? &pipelined_ : nullptr; }
+
+  /// True if put and get use the device.
+  [[nodiscard]] bool native() const noexcept { return this->attributes().own_handles; }
+  [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
+
+ protected:
+  DeviceTransport(const ModuleParameters& parameters, const Attributes& attributes)
+      : ConnectedTransport<E>(parameters, attributes), pipelined_(*this, this->emulation(), this->operations()) {}
+
+  enum class Way : std::uint8_t { device, messages, later };
+  /// What moves operations on the endpoint; `later`: the device, after some progress().
+  [[nodiscard]] virtual Way way_to(E& endpoint) noexcept = 0;
+  /// True if start() takes such atomics.
+  [[nodiscard]] virtual bool has_atomic(AtomicOp /*op*/, AtomicType /*type*/) const noexcept { return false; }
+  /// Starts an operation, whose Transfer is set; finish() follows.  Requires: way_to() has returned `device`.
+  virtual void start(RdmaOperation& operation) noexcept = 0;
+  /// Ends an operation that was started, in operations().
+  virtual void finish(RdmaOperation& operation, const Error& why) noexcept = 0;
+  /// Gives up the operations on the endpoint; afterwards the device does not access their memory.  The caller finishes
+  /// them.
+  virtual void drop(E& endpoint) noexcept = 0;
+
+  void end_operations(E& endpoint, const Error& why) noexcept final {
+    drop(endpoint);
+    pipelined_.endpoint_gone(endpoint, why);
+    ConnectedTransport<E>::end_operations(endpoint, why);
+    this->operations().for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
+  }
+  [[nodiscard]] PipelinedTransfers& pipelined() noexcept { return pipelined_; }
+
+ private:
+  static Result<DeviceHandle> usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
+                                     Rights wanted) noexcept {
+    OPAL_TRY_ASSIGN(const DeviceHandle handle, DeviceHandle::decode(remote));
+    OPAL_TRY(check_claims(handle.software, address, size, wanted));
+    return handle;
+  }
+  /// Null: too many operations are in flight.
+  RdmaOperation* begin(OperationKind kind, Endpoint& to, const DeviceHandle& handle, Completion& completion) {
+    RdmaOperation* const operation = this->operations().begin(kind, to, completion, this);
+    if (operation == nullptr) return nullptr;
+    while (transfers_.size() <= operation->slot) transfers_.emplace_back();
+    transfer_of(*operation) = {};
+    transfer_of(*operation).handle = handle;
+    return operation;
+  }
+
+  PipelinedTransfers pipelined_;    // of whole address spaces
+  std::deque<Transfer> transfers_;  // by the operation's slot
+};
+
+}  // namespace opal::btl
