@@ -91,6 +91,13 @@ function(opal_btl_component name)
   set_property(GLOBAL APPEND PROPERTY OPAL_BTL_COMPONENTS ${name})
 endfunction()
 
+# opal_absent_btl_component(NAME NEEDS): a transport that this build lacks, since it was built without NEEDS.  The registry knows
+# it all the same, and it says what is missing.
+function(opal_absent_btl_component name needs)
+  configure_file(${PROJECT_SOURCE_DIR}/opal/btl/absent.cpp.in ${CMAKE_CURRENT_BINARY_DIR}/absent.cpp @ONLY)
+  opal_btl_component(${name} ${CMAKE_CURRENT_BINARY_DIR}/absent.cpp)
+endfunction()
+
 # opal_program(NAME SOURCES... ): an executable in bin/.
 function(opal_program name)
   add_executable(${name} ${ARGN})
