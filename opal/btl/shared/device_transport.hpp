@@ -5,8 +5,12 @@
 //   messages              what the device cannot do: memory without a key, some peers, some atomics; and everything if
 //                         Attributes::own_handles is false
 //   the device            all others
-// A transport implements way_to(), start(), finish() and drop().  Threads: as btl::Module.
+// A transport implements way_to(), start(), finish() and drop().
+// It also has what such transports do alike with messages in buffers of the device: E::send_inline() and
+// E::send_buffer() send them, and E::visible says whether the layer above knows the endpoint.  Threads: as btl::Module.
 #pragma once
+#include <algorithm>
+#include <chrono>
 #include <deque>
 
 #include "opal/btl/shared/connected_transport.hpp"
@@ -26,6 +30,20 @@ struct DeviceTransfer {
 template <class E, class Transfer>  // derived from btl::Endpoint and DeviceTransfer
 class DeviceTransport : public ConnectedTransport<E> {
  public:
+  Post send_inline(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept final {
+    return static_cast<E&>(to).send_inline(tag, header, payload);
+  }
+  Post send(Fragment& fragment, Tag tag) noexcept final {
+    auto& buffer = *static_cast<typename E::Buffer*>(fragment.slot());
+    const Post post = static_cast<E&>(fragment.to()).send_buffer(tag, buffer, fragment.data().size());
+    if (post == Post::failed) {
+      this->free(fragment);
+    } else if (post == Post::done) {
+      fragment.disown();
+    }
+    return post;
+  }
+
   Post transfer(OperationKind kind, Endpoint& to, std::byte* here, const MemoryHandle* local,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept final {
@@ -93,6 +111,29 @@ class DeviceTransport : public ConnectedTransport<E> {
   [[nodiscard]] bool native() const noexcept { return this->attributes().own_handles; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
 
+  // For endpoints.
+  /// `time` from now, in ns of now_ns().
+  [[nodiscard]] static std::uint64_t time_after(std::chrono::nanoseconds time) noexcept {
+    return now_ns() + static_cast<std::uint64_t>(time.count());
+  }
+  void deliver(E& from, Tag tag, ByteSpan data) noexcept {
+    if (turns_ != 0) --turns_;
+    ++events_;
+    Delivery delivery{from, tag, data};
+    this->parameters().handlers.dispatch(delivery);
+  }
+  /// The peer has proven that it belongs to the job.
+  void on_confirmed(E& endpoint) noexcept {
+    ++events_;
+    if (endpoint.visible) return;
+    endpoint.visible = true;
+    this->parameters().observer.on_accepted(endpoint);
+  }
+  void on_ended(E& endpoint) noexcept {
+    if (!endpoint.visible) return this->discard(endpoint);
+    this->end(endpoint);
+  }
+
  protected:
   DeviceTransport(const ModuleParameters& parameters, const Attributes& attributes)
       : ConnectedTransport<E>(parameters, attributes), pipelined_(*this, this->emulation(), this->operations()) {}
@@ -118,6 +159,17 @@ class DeviceTransport : public ConnectedTransport<E> {
   }
   [[nodiscard]] PipelinedTransfers& pipelined() noexcept { return pipelined_; }
 
+  /// A progress() begins, which may run `budget` handlers.
+  void begin_round(std::size_t budget) noexcept {
+    turns_ = std::max<std::size_t>(budget, 1);
+    events_ = 0;
+  }
+  /// False: this progress() has run as many handlers as its budget allows.
+  [[nodiscard]] bool may_run() const noexcept { return turns_ != 0; }
+  [[nodiscard]] std::size_t turns() const noexcept { return turns_; }
+  void count_event() noexcept { ++events_; }
+  [[nodiscard]] std::size_t event_count() const noexcept { return events_; }
+
  private:
   static Result<DeviceHandle> usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
                                      Rights wanted) noexcept {
@@ -137,6 +189,8 @@ class DeviceTransport : public ConnectedTransport<E> {
 
   PipelinedTransfers pipelined_;    // of whole address spaces
   std::deque<Transfer> transfers_;  // by the operation's slot
+  std::size_t turns_ = 0;           // handlers that this progress() may still run
+  std::size_t events_ = 0;          // events of this progress()
 };
 
 }  // namespace opal::btl

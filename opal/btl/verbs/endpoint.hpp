@@ -30,6 +30,7 @@ class Module;
 
 class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owner {
  public:
+  using Buffer = verbs::Buffer;
   enum class State : std::uint8_t { dialing, resting, half_open, connected, ended };
 
   /// Receive buffers of a peer in addition to its window: for one confirm, two frames of credits, one goodbye, one

@@ -3,7 +3,6 @@
 
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/memory_limits.hpp"
-#include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::verbs {
@@ -38,10 +37,6 @@ std::uint64_t pin_limit(const Device& device, const Config& config) noexcept {
 }
 
 }  // namespace
-
-std::uint64_t Module::time_after(std::chrono::milliseconds time) noexcept {
-  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
-}
 
 Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config,
                                              std::size_t rail) {
@@ -98,32 +93,10 @@ Module::~Module() {
 
 // ---- Messages ---------------------------------------------------------------------------------------------------
 
-void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
-  if (turns_ != 0) --turns_;
-  ++events_;
-  Delivery delivery{from, tag, data};
-  parameters().handlers.dispatch(delivery);
-}
-
-Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
-}
-
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
   if (!accepts(to, size)) return {};
   Buffer* buffer = take_send_buffer();
   return buffer == nullptr ? Fragment{} : Fragment{to, {buffer->data + sizeof(wire::Frame), size}, buffer};
-}
-
-Post Module::send(Fragment& fragment, Tag tag) noexcept {
-  auto& to = static_cast<Endpoint&>(fragment.to());
-  const Post post = to.send_buffer(tag, *static_cast<Buffer*>(fragment.slot()), fragment.data().size());
-  if (post == Post::failed) {
-    free(fragment);
-  } else if (post == Post::done) {
-    fragment.disown();
-  }
-  return post;
 }
 
 void Module::free(Fragment& fragment) noexcept {

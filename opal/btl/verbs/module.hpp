@@ -32,11 +32,9 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(address_); }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
 
-  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
   void begin_batch() noexcept override { ++batches_; }
   void end_batch() noexcept override;
   Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
-  Post send(Fragment& fragment, Tag tag) noexcept override;
   void free(Fragment& fragment) noexcept override;
 
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
@@ -58,7 +56,6 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   [[nodiscard]] rdma_event_channel& events() noexcept { return *listener_.channel; }
   [[nodiscard]] const wire::Address& wire_address() const noexcept { return address_; }
   [[nodiscard]] const SocketAddress& socket() const noexcept { return listener_.socket; }
-  [[nodiscard]] static std::uint64_t time_after(std::chrono::milliseconds time) noexcept;
   /// Null: none is free, and no more can be made.
   Buffer* take_send_buffer() noexcept {
     Buffer* const buffer = send_buffers_.take();
@@ -68,8 +65,6 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   /// Completions of the connection's queue pair go to `user` until leave(connection).
   void enter(const Connection& connection, Connection::Owner& user);
   void leave(const Connection& connection) noexcept;
-  void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
-  void on_confirmed(Endpoint& endpoint) noexcept;
   void on_broken() noexcept { some_broken_ = true; }
   [[nodiscard]] bool in_batch() const noexcept { return batches_ != 0; }
   /// Number of the progress() that is under way, from 1; 0: none is.
@@ -77,7 +72,6 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   /// The endpoint has collected requests, which the end of the batch posts; or has none any more.
   void add_holder(Endpoint& endpoint) { holders_.push_back(&endpoint); }
   void remove_holder(const Endpoint& endpoint) noexcept { std::erase(holders_, &endpoint); }
-  void on_ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] Memory& memory() noexcept { return memory_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.buffer_size(); }
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
@@ -153,8 +147,6 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   std::vector<Endpoint*> holders_;  // endpoints with collected requests
   std::uint32_t idle_rounds_ = 0;   // consecutive rounds without a completion
   std::uint32_t busy_rounds_ = 0;
-  std::size_t turns_ = 0;      // handlers that this progress() may still run
-  std::size_t events_ = 0;     // events of this progress()
   std::vector<ibv_wc> early_;  // completions that arm_wake_up() polled; the next progress() handles them
 };
 

@@ -38,7 +38,7 @@ void Module::start(RdmaOperation& operation) noexcept {
 }
 
 void Module::finish(RdmaOperation& operation, const Error& why) noexcept {
-  ++events_;
+  count_event();
   operations().finish(operation, why);
 }
 

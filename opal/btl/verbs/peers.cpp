@@ -116,11 +116,6 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   return &add(std::move(created));
 }
 
-void Module::on_ended(Endpoint& endpoint) noexcept {
-  if (!endpoint.visible) return discard(endpoint);  // the layer above does not know it
-  end(endpoint);
-}
-
 void Module::on_request(const CmEvent& event) noexcept {
   CmId id{event.id};
   id->context = nullptr;
@@ -169,13 +164,6 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
     return refuse(id.get(), wire::Reason::full);
   }
   if (created != nullptr) add(std::move(created));
-}
-
-void Module::on_confirmed(Endpoint& endpoint) noexcept {
-  ++events_;
-  if (endpoint.visible) return;
-  endpoint.visible = true;
-  parameters().observer.on_accepted(endpoint);
 }
 
 // ---- An endpoint's way to its connection ------------------------------------------------------------------------

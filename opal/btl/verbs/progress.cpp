@@ -50,17 +50,17 @@ void Module::post_receive(const Buffer& buffer) noexcept {
 
 bool Module::poll_completions() noexcept {
   std::size_t early = 0;
-  while (early < early_.size() && turns_ != 0) on_completion(early_[early++]);
+  while (early < early_.size() && may_run()) on_completion(early_[early++]);
   early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(early));
   std::array<ibv_wc, kBatch> batch;
   bool any = early != 0;
-  while (turns_ != 0) {
-    const int most = static_cast<int>(std::min<std::size_t>(batch.size(), turns_));
+  while (may_run()) {
+    const int most = static_cast<int>(std::min(batch.size(), turns()));
     const int count = ibv_poll_cq(device_.completions(), most, batch.data());
     for (int i = 0; i < count; ++i) on_completion(batch[static_cast<std::size_t>(i)]);
     if (count > 0) {
       any = true;
-      ++events_;
+      count_event();
     }
     if (count < most) return any;
   }
@@ -80,7 +80,7 @@ void Module::collect_manager_events() noexcept {
       std::copy_n(static_cast<const std::byte*>(raw->param.conn.private_data), event.size, event.data.begin());
     }
     rdma_ack_cm_event(raw);
-    ++events_;
+    count_event();
     if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
       on_request(event);
     } else if (event.id == listener_.id.get() && event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
@@ -124,7 +124,7 @@ void Module::collect_device_events() noexcept {
   while (ibv_get_async_event(device_.context(), &event) == 0) {
     const ibv_async_event seen = event;
     ibv_ack_async_event(&event);
-    ++events_;
+    count_event();
     on_device_event(seen);
   }
 }
@@ -137,7 +137,7 @@ void Module::drain_completion_events() noexcept {
   while (ibv_get_cq_event(device_.channel(), &queue, &context) == 0) {
     ibv_ack_cq_events(queue, 1);
     armed_ = false;
-    ++events_;
+    count_event();
   }
 }
 
@@ -149,8 +149,7 @@ void Module::collect_events() noexcept {
 }
 
 std::size_t Module::receive(std::size_t budget) noexcept {
-  turns_ = std::max<std::size_t>(budget, 1);
-  events_ = 0;
+  begin_round(budget);
   if (memory_.some_stale()) [[unlikely]]
     memory_.revoke_stale();
   post_collected();
@@ -167,7 +166,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   if (armed_ && busy) {
     drain_completion_events();
     armed_ = false;
-    ++events_;
+    count_event();
   }
   if (some_stalled_) {
     some_stalled_ = false;
@@ -180,7 +179,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   const std::size_t sent = pipelined().progress();
   in_progress_ = false;
   post_collected();
-  return events_ + sent;
+  return event_count() + sent;
 }
 
 void Module::end_batch() noexcept {

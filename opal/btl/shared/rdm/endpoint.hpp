@@ -23,6 +23,7 @@ class Transport;
 
 class OPAL_EXPORT Endpoint final : public btl::Endpoint {
  public:
+  using Buffer = SendBuffer;
   enum class State : std::uint8_t { dialing, half_open, connected, ended };
 
   /// `to`: the peer's number in the network, which the endpoint releases when it ends.  `slot`: its index at the

@@ -9,7 +9,7 @@
 namespace opal::btl::rdm {
 
 void Transport::finish(RdmaOperation& operation, const Error& why) noexcept {
-  ++events_;
+  count_event();
   operations().finish(operation, why);
 }
 

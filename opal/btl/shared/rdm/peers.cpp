@@ -68,11 +68,6 @@ Result<btl::Endpoint*> Transport::connect(const PeerId& peer, ByteSpan bytes) {
   return &endpoint;
 }
 
-void Transport::on_ended(Endpoint& endpoint) noexcept {
-  if (!endpoint.visible) return discard(endpoint);
-  btl::ConnectedTransport<Endpoint>::end(endpoint);
-}
-
 void Transport::on_vacant(const PeerId& peer) noexcept {
   auto waiting = waiting_hellos_.extract(peer);
   if (!waiting.empty()) on_hello(waiting.mapped());
@@ -104,7 +99,7 @@ void Transport::on_hello(ByteSpan payload) noexcept {
   }
   if (known != nullptr && known->state() == Endpoint::State::dialing) {
     if (parameters().id < hello.from) return;  // the own attempt remains
-    ++events_;
+    count_event();
     return known->accept(hello);
   }
   if (known != nullptr && known->state() == Endpoint::State::half_open && !known->visible) {
@@ -119,15 +114,8 @@ void Transport::on_hello(ByteSpan payload) noexcept {
     log::warn(log_name(), "peer {} is not accepted: {}", opal::to_string(hello.from), opal::to_string(created.error()));
     return;
   }
-  ++events_;
+  count_event();
   add(std::move(*created)).accept(hello);
-}
-
-void Transport::on_confirmed(Endpoint& endpoint) noexcept {
-  ++events_;
-  if (endpoint.visible) return;
-  endpoint.visible = true;
-  parameters().observer.on_accepted(endpoint);
 }
 
 // ---- The handshake of an endpoint -------------------------------------------------------------------------------

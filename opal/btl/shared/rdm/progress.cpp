@@ -67,7 +67,7 @@ void Transport::check_processes() noexcept {
     if (processes[i].revents == 0) continue;
     endpoints[i]->break_off({Errc::peer_gone, ECONNRESET, "the peer's process has ended"});
     waiting_.unwatch(endpoints[i]->process());
-    ++events_;
+    count_event();
   }
 }
 
@@ -88,8 +88,7 @@ void Transport::look_at_clock() noexcept {
 }
 
 std::size_t Transport::receive(std::size_t budget) noexcept {
-  turns_ = std::max<std::size_t>(budget, 1);
-  events_ = 0;
+  begin_round(budget);
   const bool busy = poll_network();
   idle_rounds_ = busy ? 0 : idle_rounds_ + 1;
   busy_rounds_ += busy ? 1 : 0;
@@ -108,7 +107,7 @@ std::size_t Transport::receive(std::size_t budget) noexcept {
     some_broken_ = false;
     end_broken();
   }
-  return events_ + pipelined().progress();
+  return event_count() + pipelined().progress();
 }
 
 bool Transport::arm_wake_up() noexcept {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "opal/btl/shared/host.hpp"
-#include "opal/core/clock.hpp"
 
 namespace opal::btl::rdm {
 
@@ -21,10 +20,6 @@ Transport::Transport(const ModuleParameters& parameters, Parts parts, SendBuffer
       address_bytes_(encode(address_)),
       key_(parameters.secret.derive(wire::kConnectionKey, bytes_of(address_.head.token))),
       inline_size_(std::min(kMostInline, parts.inline_size)) {}
-
-std::uint64_t Transport::time_after(std::chrono::milliseconds time) noexcept {
-  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
-}
 
 Address Transport::make_address(const ModuleParameters& parameters, std::uint32_t magic, std::string_view network,
                                 std::uint32_t format, std::vector<std::byte> name) {
@@ -49,32 +44,10 @@ void Transport::close_in_child() noexcept {
 
 // ---- Messages ---------------------------------------------------------------------------------------------------
 
-void Transport::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
-  if (turns_ != 0) --turns_;
-  ++events_;
-  Delivery delivery{from, tag, data};
-  parameters().handlers.dispatch(delivery);
-}
-
-Post Transport::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
-}
-
 Fragment Transport::alloc(btl::Endpoint& to, std::size_t size) noexcept {
   if (!accepts(to, size)) return {};
   SendBuffer* const buffer = send_buffers_.take();
   return buffer == nullptr ? Fragment{} : Fragment{to, {buffer->data + sizeof(wire::Frame), size}, buffer};
-}
-
-Post Transport::send(Fragment& fragment, Tag tag) noexcept {
-  auto& to = static_cast<Endpoint&>(fragment.to());
-  const Post post = to.send_buffer(tag, *static_cast<SendBuffer*>(fragment.slot()), fragment.data().size());
-  if (post == Post::failed) {
-    free(fragment);
-  } else if (post == Post::done) {
-    fragment.disown();
-  }
-  return post;
 }
 
 void Transport::free(Fragment& fragment) noexcept {

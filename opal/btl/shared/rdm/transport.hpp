@@ -45,9 +45,7 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
   [[nodiscard]] ByteSpan address() const noexcept override { return address_bytes_; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
 
-  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
   Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
-  Post send(Fragment& fragment, Tag tag) noexcept override;
   void free(Fragment& fragment) noexcept override;
 
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
@@ -59,11 +57,7 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
   [[nodiscard]] const Secret& key() const noexcept { return key_; }
   [[nodiscard]] SendBuffers& send_buffers() noexcept { return send_buffers_; }
   [[nodiscard]] Waiting& waiting() noexcept { return waiting_; }
-  [[nodiscard]] static std::uint64_t time_after(std::chrono::milliseconds time) noexcept;
-  void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
-  void on_confirmed(Endpoint& endpoint) noexcept;
   void on_broken() noexcept { some_broken_ = true; }
-  void on_ended(Endpoint& endpoint) noexcept;
   /// Ends what an endpoint has from the transport: its slot, its address, its process, and `pending` send buffers.
   void release(std::uint32_t slot, const Address& address, Fd& process, std::uint32_t pending) noexcept;
   /// Makes the next progress() call Endpoint::resume() of all endpoints, and wakes a sleeper for that.
@@ -130,10 +124,6 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
   [[nodiscard]] Endpoint* endpoint_of(const wire::Frame& frame) const noexcept;
   /// A transmit() has completed; gives the buffer back.
   void on_sent(SendBuffer& buffer, const Error& why) noexcept;
-  /// False: this progress() has run as many handlers as its budget allows.
-  [[nodiscard]] bool may_run() const noexcept { return turns_ != 0; }
-  [[nodiscard]] std::size_t turns() const noexcept { return turns_; }
-  void count_event() noexcept { ++events_; }
 
   bool arm_wake_up() noexcept override;
   void close_in_child() noexcept override;
@@ -180,8 +170,6 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
   std::uint32_t busy_rounds_ = 0;
   std::uint64_t look_ns_ = 0;  // when to look at the peers' processes again
   std::uint64_t strays_ = 0;   // messages that belong to no peer
-  std::size_t turns_ = 0;      // handlers that this progress() may still run
-  std::size_t events_ = 0;     // events of this progress()
 };
 
 }  // namespace opal::btl::rdm
