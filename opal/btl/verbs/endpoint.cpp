@@ -324,7 +324,7 @@ bool Endpoint::leave(const Error& why) noexcept {
     mark_dead(why);
     return false;
   }
-  if (served_ != nullptr) served_->connection.stop();  // the peer's later puts are refused
+  if (served_ != nullptr) served_->stop();  // the peer's later puts are refused
   leaving_ = true;
   mark_dead(why);
   give_up_ns_ = verbs_.time_after(kCloseTimeout);

@@ -134,19 +134,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   void take_credits(std::uint32_t count) noexcept;
   void on_protocol_error(const char* what, std::uint64_t detail) noexcept;
 
-  /// The target's end of the peer's one-sided queue; the device does all the work.
-  class Served final : private Connection::Owner {
-   public:
-    Served(Device& device, const Connection::Settings& settings) noexcept
-        : connection(device, settings, static_cast<Connection::Owner&>(*this)) {}
-    Connection connection;
-
-   private:
-    void on_connected(ByteSpan /*reply*/) noexcept override {}
-    void on_refused(ByteSpan /*refusal*/) noexcept override {}
-    void on_lost(const Error& /*why*/) noexcept override {}  // its initiator makes a new one, if it lives
-  };
-
   /// Keeps an own request that was abandoned for the peer's crossing request until the peer has answered it.  Over
   /// iWARP destroying its identifier earlier blocks in the kernel until then, which is a deadlock if the peer does the
   /// same.
@@ -154,7 +141,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
    public:
     void take(std::unique_ptr<Connection> connection) noexcept {
       connection_ = std::move(connection);
-      connection_->hand_over(*this);
+      connection_->hand_over(this);
     }
 
    private:
@@ -189,8 +176,8 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   std::uint32_t to_grant_ = 0;  // part of window_ that no `grant` has announced yet
   // One-sided.
   std::unique_ptr<OneSidedQueue> queue_;
-  std::unique_ptr<Served> served_;
-  std::uint64_t served_number_ = 0;  // number of the request that made served_
+  std::unique_ptr<Connection> served_;  // the target's end of the peer's one-sided queue; the device does all the work
+  std::uint64_t served_number_ = 0;     // number of the request that made served_
   // Connecting.
   SocketAddress to_{};
   Secret key_;

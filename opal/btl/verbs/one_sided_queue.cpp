@@ -61,7 +61,7 @@ Result<void> OneSidedQueue::dial() noexcept {
   sign(endpoint_.session(), request_, bytes_of(endpoint_.peer()));
   Connection::Settings settings = endpoint_.settings();
   settings.shape.sends = kDepth;
-  connection_ = std::make_unique<Connection>(verbs_.device(), settings, *this);
+  connection_ = std::make_unique<Connection>(verbs_.device(), settings, this);
   state_ = State::dialing;
   return connection_->dial(verbs_.events(), verbs_.socket(), endpoint_.peer_socket(), bytes_of(request_));
 }

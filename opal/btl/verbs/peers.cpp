@@ -215,7 +215,7 @@ Result<void> Endpoint::dial_again() {
               {}};
   sign(key_, request_, bytes_of(peer()));
   state_ = State::dialing;
-  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), *this);
+  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), this);
   return connection_->dial(verbs_.events(), verbs_.socket(), to_, bytes_of(request_));
 }
 
@@ -224,7 +224,7 @@ Result<void> Endpoint::accept(CmId& id, const CmEvent& event, const wire::Reques
   drop_connection();
   wire::Reply reply{window_, 0, fresh_nonce(), {}};
   sign(key, reply, bytes_of(request));
-  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), *this);
+  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), this);
   if (auto accepted = connection_->accept(id, event.peer_reads, bytes_of(reply)); !accepted) {
     connection_.reset();
     if (searching()) rest(0);  // this side dials again; the caller destroys a new endpoint
@@ -340,8 +340,8 @@ bool Endpoint::serve(CmId& id, const CmEvent& event, const wire::Request& reques
   served.remote_access = true;
   wire::Reply reply{1, 0, fresh_nonce(), {}};
   sign(session_, reply, bytes_of(request));
-  served_ = std::make_unique<Served>(verbs_.device(), served);
-  const auto accepted = served_->connection.accept(id, event.peer_reads, bytes_of(reply));
+  served_ = std::make_unique<Connection>(verbs_.device(), served, nullptr);
+  const auto accepted = served_->accept(id, event.peer_reads, bytes_of(reply));
   if (!accepted) {
     log::warn("btl.verbs", "peer {}: no one-sided connection: {}", to_string(peer()),
               opal::to_string(accepted.error()));

@@ -123,6 +123,7 @@ void Connection::step(const Result<void>& outcome) noexcept {
 void Connection::on_event(const CmEvent& event) noexcept {
   log::debug("btl.verbs", "connection {}: {}, status {}", pair_ != nullptr ? pair_->qp_num : 0,
              rdma_event_str(event.type), event.status);
+  if (owner_ == nullptr) return;
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       return step(rdma_resolve_route(id_.get(), settings_.timeout_ms) == 0 ? Result<void>{}

@@ -53,8 +53,9 @@ class Connection {
     int timeout_ms = 0;
   };
 
-  Connection(Device& device, const Settings& settings, Owner& owner) noexcept
-      : device_(device), settings_(settings), owner_(&owner) {}
+  /// `owner`: null for the target's end of a one-sided queue, whose initiator makes a new one if it is lost.
+  Connection(Device& device, const Settings& settings, Owner* owner) noexcept
+      : device_(device), settings_(settings), owner_(owner) {}
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
@@ -68,7 +69,7 @@ class Connection {
 
   void on_event(const CmEvent& event) noexcept;
   /// Replaces the Owner whose functions are called.
-  void hand_over(Owner& owner) noexcept { owner_ = &owner; }
+  void hand_over(Owner* owner) noexcept { owner_ = owner; }
 
   [[nodiscard]] ibv_qp* pair() const noexcept { return pair_.get(); }
   [[nodiscard]] const QueueShape& shape() const noexcept { return settings_.shape; }
