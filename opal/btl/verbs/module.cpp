@@ -47,9 +47,8 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
     OPAL_TRY(waiting.watch(fd));
   }
   ibv_port_attr port{};
-  if (const int code = ibv_query_port(device.context(), listener.id->port_num, &port); code != 0) {
-    return device_error(code, "ibv_query_port", listener.id->port_num);
-  }
+  OPAL_TRY(
+      check(ibv_query_port(device.context(), listener.id->port_num, &port), "ibv_query_port", listener.id->port_num));
   const SocketAddress& socket = listener.socket;
   const wire::Address address{wire::kMagic,  wire::kWireVersion, socket.port_number(),
                               parameters.id, fresh_nonce(),      socket.ip};

@@ -87,8 +87,7 @@ Result<Owned<fid_cq>> open_queue(fid_domain* domain, std::size_t size, fi_wait_o
   attributes.format = FI_CQ_FORMAT_DATA;
   attributes.wait_obj = wait;
   fid_cq* queue = nullptr;
-  const int result = fi_cq_open(domain, &attributes, &queue, nullptr);
-  if (result != 0) return error_of(result, "fi_cq_open");
+  OPAL_TRY(check(fi_cq_open(domain, &attributes, &queue, nullptr), "fi_cq_open"));
   return Owned<fid_cq>{queue};
 }
 
@@ -98,21 +97,15 @@ Result<Device> Device::open(const Config& config) {
   OPAL_TRY_ASSIGN(Info info, find(config));
   Device device{std::move(info)};
   fid_fabric* fabric = nullptr;
-  if (const int result = library().fabric(device.info_->fabric_attr, &fabric, nullptr); result != 0) {
-    return error_of(result, "fi_fabric");
-  }
+  OPAL_TRY(check(library().fabric(device.info_->fabric_attr, &fabric, nullptr), "fi_fabric"));
   device.fabric_.reset(fabric);
   fid_domain* domain = nullptr;
-  if (const int result = fi_domain(fabric, device.info_.get(), &domain, nullptr); result != 0) {
-    return error_of(result, "fi_domain");
-  }
+  OPAL_TRY(check(fi_domain(fabric, device.info_.get(), &domain, nullptr), "fi_domain"));
   device.domain_.reset(domain);
   fi_av_attr attributes{};
   attributes.type = device.info_->domain_attr->av_type == FI_AV_UNSPEC ? FI_AV_MAP : device.info_->domain_attr->av_type;
   fid_av* addresses = nullptr;
-  if (const int result = fi_av_open(domain, &attributes, &addresses, nullptr); result != 0) {
-    return error_of(result, "fi_av_open");
-  }
+  OPAL_TRY(check(fi_av_open(domain, &attributes, &addresses, nullptr), "fi_av_open"));
   device.addresses_.reset(addresses);
   return device;
 }
@@ -128,16 +121,10 @@ Result<FabricEndpoint> Device::open_endpoint() const noexcept {
     OPAL_TRY_ASSIGN(fabric.completions, open_queue(domain_.get(), size, FI_WAIT_NONE));
   }
   fid_ep* endpoint = nullptr;
-  if (const int result = fi_endpoint(domain_.get(), info_.get(), &endpoint, nullptr); result != 0) {
-    return error_of(result, "fi_endpoint");
-  }
+  OPAL_TRY(check(fi_endpoint(domain_.get(), info_.get(), &endpoint, nullptr), "fi_endpoint"));
   fabric.endpoint.reset(endpoint);
-  if (const int result = fi_ep_bind(endpoint, &addresses_->fid, 0); result != 0) {
-    return error_of(result, "fi_ep_bind(av)");
-  }
-  if (const int result = fi_ep_bind(endpoint, &fabric.completions->fid, FI_TRANSMIT | FI_RECV); result != 0) {
-    return error_of(result, "fi_ep_bind(cq)");
-  }
+  OPAL_TRY(check(fi_ep_bind(endpoint, &addresses_->fid, 0), "fi_ep_bind(av)"));
+  OPAL_TRY(check(fi_ep_bind(endpoint, &fabric.completions->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)"));
   return fabric;
 }
 
@@ -159,16 +146,13 @@ Result<void> Device::enable(const FabricEndpoint& fabric) noexcept {
   constexpr const char* kWhat =
       "fi_enable (if the device has small completion queues, set FI_UNIVERSE_SIZE to the number of peers, libfabric "
       "takes 256; FI_LOG_LEVEL=warn shows the reason)";
-  if (const int result = fi_enable(fabric.endpoint.get()); result != 0) return error_of(result, kWhat);
-  return {};
+  return check(fi_enable(fabric.endpoint.get()), kWhat);
 }
 
 Result<std::vector<std::byte>> Device::name_of(const FabricEndpoint& fabric, std::size_t most) {
   std::vector<std::byte> name(most);
   std::size_t size = name.size();
-  if (const int result = fi_getname(&fabric.endpoint->fid, name.data(), &size); result != 0) {
-    return error_of(result, "fi_getname");
-  }
+  OPAL_TRY(check(fi_getname(&fabric.endpoint->fid, name.data(), &size), "fi_getname"));
   if (size == 0 || size > most)
     return Error{Errc::not_supported, 0, "ofi: the provider's addresses are too long", size};
   name.resize(size);

@@ -34,5 +34,9 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 ///   no_memory, limit_reached (no space for another object), permission, invalid_argument, not_supported, busy;
 ///   os: all other codes.
 Error error_of(long result, const char* where) noexcept;
+/// Success if `result` is 0.
+inline Result<void> check(long result, const char* where) noexcept {
+  return result == 0 ? Result<void>{} : error_of(result, where);
+}
 
 }  // namespace opal::btl::ofi

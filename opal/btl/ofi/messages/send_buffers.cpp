@@ -7,9 +7,9 @@ Result<MemoryRegion> register_buffers(const Device& device, const Mapping& memor
   if (!device.needs(FI_MR_LOCAL)) return MemoryRegion{};
   static std::uint64_t next_key = 1;  // only for providers that let the caller choose; local use needs no secret key
   fid_mr* region = nullptr;
-  const int result =
-      fi_mr_reg(device.domain(), memory.data(), memory.size(), FI_SEND | FI_RECV, 0, next_key++, 0, &region, nullptr);
-  if (result != 0) return error_of(result, "fi_mr_reg(message buffers)");
+  OPAL_TRY(check(
+      fi_mr_reg(device.domain(), memory.data(), memory.size(), FI_SEND | FI_RECV, 0, next_key++, 0, &region, nullptr),
+      "fi_mr_reg(message buffers)"));
   return MemoryRegion{region};
 }
 

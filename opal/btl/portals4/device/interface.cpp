@@ -33,37 +33,28 @@ Result<const Interface*> Interface::open(const std::string& name) {
 }
 
 Result<void> Interface::start() noexcept {
-  if (const int result = library_.init(); result != PTL_OK) return error_of(result, "PtlInit");
+  OPAL_TRY(check(library_.init(), "PtlInit"));
   const unsigned int options = PTL_NI_MATCHING | PTL_NI_PHYSICAL;
-  if (const int result = library_.ni_init(PTL_IFACE_DEFAULT, options, PTL_PID_ANY, nullptr, &limits_, &handle_);
-      result != PTL_OK) {
-    return error_of(result, "PtlNIInit");
-  }
-  const int result = library_.get_phys_id(handle_, &process_);
-  if (result != PTL_OK) return error_of(result, "PtlGetPhysId");
-  return {};
+  OPAL_TRY(check(library_.ni_init(PTL_IFACE_DEFAULT, options, PTL_PID_ANY, nullptr, &limits_, &handle_), "PtlNIInit"));
+  return check(library_.get_phys_id(handle_, &process_), "PtlGetPhysId");
 }
 
 Result<Objects> Objects::create(const Interface& interface, std::size_t arrivals, std::size_t ends) {
   const Library& library = interface.library();
   const ptl_handle_ni_t ni = interface.handle();
   Objects objects{interface};
-  int result = library.eq_alloc(ni, arrivals, &objects.arrivals_);
-  if (result != PTL_OK) return error_of(result, "PtlEQAlloc");
-  result = library.eq_alloc(ni, ends, &objects.ends_);
-  if (result != PTL_OK) return error_of(result, "PtlEQAlloc");
+  OPAL_TRY(check(library.eq_alloc(ni, arrivals, &objects.arrivals_), "PtlEQAlloc"));
+  OPAL_TRY(check(library.eq_alloc(ni, ends, &objects.ends_), "PtlEQAlloc"));
   ptl_md_t memory{};
   memory.start = nullptr;
   memory.length = PTL_SIZE_MAX;
   memory.options = PTL_MD_EVENT_SEND_DISABLE;
   memory.eq_handle = objects.ends_;
   memory.ct_handle = PTL_CT_NONE;
-  result = library.md_bind(ni, &memory, &objects.memory_);
-  if (result != PTL_OK) return error_of(result, "PtlMDBind");
-  result = library.pt_alloc(ni, PTL_PT_FLOWCTRL, objects.arrivals_, PTL_PT_ANY, &objects.message_entry_);
-  if (result != PTL_OK) return error_of(result, "PtlPTAlloc");
-  result = library.pt_alloc(ni, 0, PTL_EQ_NONE, PTL_PT_ANY, &objects.memory_entry_);
-  if (result != PTL_OK) return error_of(result, "PtlPTAlloc");
+  OPAL_TRY(check(library.md_bind(ni, &memory, &objects.memory_), "PtlMDBind"));
+  OPAL_TRY(check(library.pt_alloc(ni, PTL_PT_FLOWCTRL, objects.arrivals_, PTL_PT_ANY, &objects.message_entry_),
+                 "PtlPTAlloc"));
+  OPAL_TRY(check(library.pt_alloc(ni, 0, PTL_EQ_NONE, PTL_PT_ANY, &objects.memory_entry_), "PtlPTAlloc"));
   return objects;
 }
 

@@ -38,5 +38,9 @@ Result<Library> load_library(const std::string& name);
 
 /// The Error for a result of Portals that is not PTL_OK; detail is the result.
 Error error_of(int result, const char* where) noexcept;
+/// Success if `result` is PTL_OK.
+inline Result<void> check(int result, const char* where) noexcept {
+  return result == PTL_OK ? Result<void>{} : error_of(result, where);
+}
 
 }  // namespace opal::btl::portals4

@@ -71,10 +71,7 @@ Result<void> Connection::move_to(ibv_qp_state state) noexcept {
   if ((mask & IBV_QP_RETRY_CNT) != 0) attributes.retry_cnt = settings_.retry_count;
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) attributes.min_rnr_timer = kReceiverNotReadyTimer;
   if ((mask & IBV_QP_RNR_RETRY) != 0) attributes.rnr_retry = kReceiverNotReadyRetries;
-  if (const int code = ibv_modify_qp(pair_.get(), &attributes, mask); code != 0) {
-    return device_error(code, "ibv_modify_qp", state);
-  }
-  return {};
+  return check(ibv_modify_qp(pair_.get(), &attributes, mask), "ibv_modify_qp", state);
 }
 
 Result<void> Connection::request_connection() noexcept {

@@ -39,9 +39,7 @@ Result<Device> Device::open(const char* name, const Config& config) {
   Device device;
   OPAL_TRY_ASSIGN(device.context_, open_context(name));
   ibv_context* const context = device.context();
-  if (const int code = ibv_query_device(context, &device.attributes_); code != 0) {
-    return device_error(code, "ibv_query_device");
-  }
+  OPAL_TRY(check(ibv_query_device(context, &device.attributes_), "ibv_query_device"));
   device.domain_.reset(ibv_alloc_pd(context));
   if (device.domain_ == nullptr) return device_error(errno, "ibv_alloc_pd");
   device.channel_.reset(ibv_create_comp_channel(context));
@@ -77,9 +75,7 @@ Result<void> Device::reserve_completions(std::uint32_t count) {
     if (wanted > most)
       return Error{Errc::limit_reached, 0, "verbs: the device's largest completion queue is full", most};
     const auto depth = static_cast<int>(std::min(most, wanted * 2));
-    if (const int code = ibv_resize_cq(completions(), depth); code != 0) {
-      return device_error(code, "ibv_resize_cq", static_cast<std::uint64_t>(depth));
-    }
+    OPAL_TRY(check(ibv_resize_cq(completions(), depth), "ibv_resize_cq", static_cast<std::uint64_t>(depth)));
   }
   promised_ += count;
   return {};
@@ -116,10 +112,7 @@ Result<void> Device::post_receive(std::uint64_t id, std::byte* buffer, std::uint
   request.sg_list = &piece;
   request.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
-  if (const int code = ibv_post_srq_recv(receives_.get(), &request, &bad); code != 0) {
-    return device_error(code, "ibv_post_srq_recv");
-  }
-  return {};
+  return check(ibv_post_srq_recv(receives_.get(), &request, &bad), "ibv_post_srq_recv");
 }
 
 }  // namespace opal::btl::verbs

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "opal/core/error.hpp"
+#include "opal/core/result.hpp"
 
 namespace opal::btl::verbs {
 
@@ -45,6 +45,10 @@ inline Error device_error(int code, const char* where, std::uint64_t detail = 0)
     case ENODEV: return {Errc::not_supported, code, where, detail};
     default: return {Errc::os, code, where, detail};
   }
+}
+/// Success for code 0.
+inline Result<void> check(int code, const char* where, std::uint64_t detail = 0) noexcept {
+  return code == 0 ? Result<void>{} : device_error(code, where, detail);
 }
 
 }  // namespace opal::btl::verbs
