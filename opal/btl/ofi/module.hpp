@@ -55,7 +55,8 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   // progress.cpp
   bool was_sent(rdm::Endpoint& to, long result) noexcept;
   bool poll_messages() noexcept;
-  void on_completion(const fi_cq_data_entry& entry) noexcept;
+  std::size_t poll_queue(fid_cq* queue, std::size_t most) noexcept;
+  void on_completion(const fi_cq_data_entry& entry, const Error& why) noexcept;
   void on_failure(fid_cq* queue) noexcept;
 
   const Config config_;

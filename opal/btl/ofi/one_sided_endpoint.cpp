@@ -6,7 +6,6 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <array>
 
 #include "opal/btl/ofi/module.hpp"
 #include "opal/core/log.hpp"
@@ -127,25 +126,6 @@ void OneSidedEndpoint::release(Piece& piece) noexcept {
   piece.operation = nullptr;
 }
 
-bool OneSidedEndpoint::poll() noexcept {
-  if (fabric_.completions == nullptr) [[likely]]
-    return false;
-  std::array<fi_cq_data_entry, 16> batch;
-  const auto count = fi_cq_read(fabric_.completions.get(), batch.data(), batch.size());
-  if (count > 0) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      if (batch[i].op_context != nullptr) on_done(*static_cast<Operation*>(batch[i].op_context), {});
-    }
-    return true;
-  }
-  if (count != -FI_EAVAIL) return false;
-  fi_cq_err_entry entry{};
-  if (fi_cq_readerr(fabric_.completions.get(), &entry, 0) < 0 || entry.op_context == nullptr) return true;
-  log::debug("btl.ofi", "a put or get was refused: {}", library().strerror(entry.err));
-  on_done(*static_cast<Operation*>(entry.op_context), {Errc::peer_gone, entry.err, "ofi: put or get"});
-  return true;
-}
-
 void OneSidedEndpoint::on_done(Operation& done, const Error& why) noexcept {
   auto& piece = static_cast<Piece&>(done);
   if (piece.operation == nullptr) return;
@@ -172,10 +152,6 @@ void OneSidedEndpoint::drop(const btl::Endpoint& endpoint) noexcept {
   ofi_.post_again(others);
 }
 
-bool OneSidedEndpoint::arm() noexcept {
-  if (fabric_.completions == nullptr || fabric_.wait_fd < 0) return true;
-  fid* queue = &fabric_.completions->fid;
-  return fi_trywait(ofi_.device().fabric(), &queue, 1) == FI_SUCCESS;
-}
+bool OneSidedEndpoint::arm() const noexcept { return ofi_.device().arm(fabric_); }
 
 }  // namespace opal::btl::ofi

@@ -30,14 +30,14 @@ class OneSidedEndpoint {
 
   /// As rdm::Transport::post_piece().
   [[nodiscard]] Post post(RdmaOperation& operation) noexcept;
-  /// Takes completions; true: there were some.
-  bool poll() noexcept;
+  /// The queue of its completions; null: it is not open.
+  [[nodiscard]] fid_cq* completions() const noexcept { return fabric_.completions.get(); }
   /// A piece has ended; `why`: its error, with code 0 for success.
   void on_done(Operation& piece, const Error& why) noexcept;
   /// As rdm::Transport::drop_pieces().
   void drop(const btl::Endpoint& endpoint) noexcept;
   /// Prepares a sleep; false: there is work.
-  [[nodiscard]] bool arm() noexcept;
+  [[nodiscard]] bool arm() const noexcept;
   /// True if operations are in flight and no descriptor reports their end.
   [[nodiscard]] bool must_poll() const noexcept { return in_flight() != 0 && fabric_.wait_fd < 0; }
 

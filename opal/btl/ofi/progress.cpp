@@ -39,12 +39,13 @@ bool Module::was_sent(rdm::Endpoint& to, long result) noexcept {
   return false;
 }
 
-void Module::on_completion(const fi_cq_data_entry& entry) noexcept {
+/// `why`: the error of the completion, with code 0 for success.
+void Module::on_completion(const fi_cq_data_entry& entry, const Error& why) noexcept {
   auto* const operation = static_cast<Operation*>(entry.op_context);
-  if (operation == nullptr) return;
+  if (operation == nullptr) return;  // after an error: of an fi_inject(); the next ping fails, too
   switch (operation->kind) {
-    case Operation::Kind::send: return on_sent(static_cast<SendBuffer&>(*operation), {});
-    case Operation::Kind::one_sided: return one_sided_.on_done(*operation, {});
+    case Operation::Kind::send: return on_sent(static_cast<SendBuffer&>(*operation), why);
+    case Operation::Kind::one_sided: return one_sided_.on_done(*operation, why);
     case Operation::Kind::receive:
       if (const ByteSpan message = receive_buffers_.message_of(entry); !message.empty()) on_message(message);
       return receive_buffers_.recycle(entry);
@@ -55,39 +56,38 @@ void Module::on_completion(const fi_cq_data_entry& entry) noexcept {
 void Module::on_failure(fid_cq* queue) noexcept {
   fi_cq_err_entry entry{};
   if (fi_cq_readerr(queue, &entry, 0) < 0) return;
-  auto* const operation = static_cast<Operation*>(entry.op_context);
   log::debug("btl.ofi", "completion with error {} ({}), provider's {}", entry.err, library().strerror(entry.err),
              entry.prov_errno);
-  if (operation == nullptr) return;  // of an fi_inject(); the next ping fails, too
   const Error why{Errc::peer_gone, entry.err == 0 ? EIO : entry.err, "the provider reported an error",
                   static_cast<std::uint64_t>(entry.prov_errno)};
-  switch (operation->kind) {
-    case Operation::Kind::send: return on_sent(static_cast<SendBuffer&>(*operation), why);
-    case Operation::Kind::one_sided: return one_sided_.on_done(*operation, why);
-    case Operation::Kind::receive:
-      return receive_buffers_.recycle({entry.op_context, entry.flags, 0, entry.buf, entry.data});
+  on_completion({entry.op_context, entry.flags, 0, entry.buf, entry.data}, why);
+}
+
+/// Takes at most `most` completions of a queue; returns how many, or `most` after an error, since more may follow.
+/// Requires: `most` is at most kBatch.
+std::size_t Module::poll_queue(fid_cq* queue, std::size_t most) noexcept {
+  std::array<fi_cq_data_entry, kBatch> batch;
+  const auto count = fi_cq_read(queue, batch.data(), most);
+  if (count == -FI_EAVAIL) {
+    on_failure(queue);
+    return most;
   }
+  for (std::size_t i = 0; count > 0 && i < static_cast<std::size_t>(count); ++i) on_completion(batch[i], {});
+  return count > 0 ? static_cast<std::size_t>(count) : 0;
 }
 
 bool Module::poll_messages() noexcept {
   std::size_t early = 0;
-  while (early < early_.size() && may_run()) on_completion(early_[early++]);
+  while (early < early_.size() && may_run()) on_completion(early_[early++], {});
   early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(early));
-  std::array<fi_cq_data_entry, kBatch> batch;
   bool any = early != 0;
   while (may_run()) {
-    const std::size_t most = std::min(batch.size(), turns());
-    const auto count = fi_cq_read(messages_.completions.get(), batch.data(), most);
-    if (count == -FI_EAGAIN || count == 0) return any;
+    const std::size_t most = std::min(kBatch, turns());
+    const std::size_t count = poll_queue(messages_.completions.get(), most);
+    if (count == 0) return any;
     any = true;
     count_event();
-    if (count < 0) {
-      if (count != -FI_EAVAIL) return any;
-      on_failure(messages_.completions.get());
-      continue;
-    }
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) on_completion(batch[i]);
-    if (static_cast<std::size_t>(count) < most) return any;
+    if (count < most) return any;
   }
   return true;
 }
@@ -96,7 +96,8 @@ bool Module::poll_network() noexcept {
   if (memory_.some_stale()) [[unlikely]]
     memory_.revoke_stale();
   const bool messages = poll_messages();
-  const bool busy = one_sided_.poll() || messages;
+  fid_cq* const one_sided = one_sided_.completions();
+  const bool busy = (one_sided != nullptr && poll_queue(one_sided, kBatch) != 0) || messages;
   if (!receive_buffers_.idle()) [[unlikely]]
     receive_buffers_.post_idle();
   return busy;
@@ -112,9 +113,7 @@ bool Module::arm_network() noexcept {
   const auto count = fi_cq_read(messages_.completions.get(), batch.data(), batch.size());
   if (count > 0) early_.assign(batch.begin(), batch.begin() + count);
   if (count != -FI_EAGAIN && count != 0) return false;
-  fid* queue = &messages_.completions->fid;
-  if (messages_.wait_fd >= 0 && fi_trywait(device_.fabric(), &queue, 1) != FI_SUCCESS) return false;
-  return one_sided_.arm();
+  return device_.arm(messages_) && one_sided_.arm();
 }
 
 }  // namespace opal::btl::ofi

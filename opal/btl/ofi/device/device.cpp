@@ -149,6 +149,12 @@ Result<void> Device::enable(const FabricEndpoint& fabric) noexcept {
   return check(fi_enable(fabric.endpoint.get()), kWhat);
 }
 
+bool Device::arm(const FabricEndpoint& fabric) const noexcept {
+  if (fabric.wait_fd < 0) return true;
+  fid* queue = &fabric.completions->fid;
+  return fi_trywait(fabric_.get(), &queue, 1) == FI_SUCCESS;
+}
+
 Result<std::vector<std::byte>> Device::name_of(const FabricEndpoint& fabric, std::size_t most) {
   std::vector<std::byte> name(most);
   std::size_t size = name.size();

@@ -33,13 +33,14 @@ class OPAL_EXPORT Device {
   /// Opens an endpoint.  enable() follows at once: shm takes no option before it.
   [[nodiscard]] Result<FabricEndpoint> open_endpoint() const noexcept;
   static Result<void> enable(const FabricEndpoint& fabric) noexcept;
+  /// Prepares a sleep on FabricEndpoint::wait_fd; false: there are completions.  True also without a descriptor.
+  [[nodiscard]] bool arm(const FabricEndpoint& fabric) const noexcept;
   /// The libfabric address of an enabled endpoint, at most `most` bytes.
   static Result<std::vector<std::byte>> name_of(const FabricEndpoint& fabric, std::size_t most);
 
   [[nodiscard]] const fi_info& info() const noexcept { return *info_; }
   [[nodiscard]] std::string_view provider() const noexcept { return info_->fabric_attr->prov_name; }
   [[nodiscard]] std::string_view domain_name() const noexcept { return info_->domain_attr->name; }
-  [[nodiscard]] fid_fabric* fabric() const noexcept { return fabric_.get(); }
   [[nodiscard]] fid_domain* domain() const noexcept { return domain_.get(); }
   [[nodiscard]] fid_av* addresses() const noexcept { return addresses_.get(); }
   [[nodiscard]] bool has(std::uint64_t capability) const noexcept { return (info_->caps & capability) == capability; }
