@@ -114,7 +114,7 @@ void OneSided::on_event(Operation& ended, const ptl_event_t& event) noexcept {
   auto& piece = static_cast<Piece&>(ended);
   free_.push_back(&piece);
   piece.awaited = false;
-  if (piece.operation == nullptr) return;
+  if (piece.operation == nullptr) return module_.on_stalled();  // operations may wait for the place
   RdmaOperation& operation = *std::exchange(piece.operation, nullptr);
   const bool moved = event.ni_fail_type == PTL_NI_OK && event.mlength == piece.size;
   if (moved && operation.kind == OperationKind::atomic && operation.result != nullptr) *operation.result = piece.old;
