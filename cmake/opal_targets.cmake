@@ -94,7 +94,7 @@ endfunction()
 # opal_absent_btl_component(NAME NEEDS): a transport that this build lacks, since it was built without NEEDS.  The registry knows
 # it all the same, and it says what is missing.
 function(opal_absent_btl_component name needs)
-  configure_file(${PROJECT_SOURCE_DIR}/opal/btl/absent.cpp.in ${CMAKE_CURRENT_BINARY_DIR}/absent.cpp @ONLY)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/absent_btl_component.cpp.in ${CMAKE_CURRENT_BINARY_DIR}/absent.cpp @ONLY)
   opal_btl_component(${name} ${CMAKE_CURRENT_BINARY_DIR}/absent.cpp)
 endfunction()
 
