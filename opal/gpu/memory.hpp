@@ -53,12 +53,9 @@ OPAL_EXPORT bool ask_whether_host(const void* address) noexcept;
 
 /// True if the library may access the memory at `address` by the processor: false also for managed memory.  The result
 /// holds for a whole buffer, since a buffer lies in memory of one kind.
-/// With a driver it may wait, as memory::settle().  Requires: the caller holds no lock that a listener of memory events
-/// takes.
 inline bool is_host(const void* address) noexcept {
   if (!active()) [[likely]]
     return true;
-  memory::settle();
   return host_pages.contains(address) || detail::ask_whether_host(address);
 }
 

@@ -15,10 +15,10 @@ inline constexpr config::Var<Config> kVars[] = {
     {"monitor",
      &Config::monitor,
      config::Level::user,
-     "How unmapped memory is noticed: by libc's patched system calls (patcher), the kernel (userfaultfd: mremap of "
-     "memory that is registered in part fails), or reports of the program (explicit: opal_memory_released); auto: a "
-     "monitor that the program supplies, else the patcher; none: no registration is kept.",
-     {.choices = "auto|patcher|userfaultfd|explicit|none"}},
+     "How unmapped memory is noticed: by libc's patched system calls (patcher), or reports of the program (explicit: "
+     "opal_memory_released); auto: a monitor that the program supplies, else the patcher; none: no registration is "
+     "kept.",
+     {.choices = "auto|patcher|explicit|none"}},
 };
 inline constexpr config::Group<Config> kGroup{"memory", "Memory monitoring", kVars};
 

@@ -13,12 +13,12 @@ namespace opal::memory {
 namespace {
 
 /// Parses the number before `end`, and removes it and `end` from the front of `text`.
-std::uint64_t take_number(std::string_view& text, unsigned base, char end) noexcept {
+std::uint64_t take_hexadecimal(std::string_view& text, char end) noexcept {
   std::uint64_t value = 0;
   std::size_t i = 0;
   for (; i < text.size() && text[i] != end; ++i) {
     const char c = text[i];
-    value = value * base + static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
+    value = value * 16 + static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
   }
   text.remove_prefix(i < text.size() ? i + 1 : i);
   return value;
@@ -58,17 +58,13 @@ bool ProcessMaps::next(MapsEntry& entry) noexcept {
   // 7f0c8a000000-7f0c8a021000 rw-p 00000000 00:00 0      name
   std::string_view text = line();
   if (text.empty()) return false;
-  entry.range.begin = take_number(text, 16, '-');
-  entry.range.end = take_number(text, 16, ' ');
+  entry.range.begin = take_hexadecimal(text, '-');
+  entry.range.end = take_hexadecimal(text, ' ');
   if (text.size() < 5) return false;
   entry.protection =
       (text[0] == 'r' ? PROT_READ : 0) | (text[1] == 'w' ? PROT_WRITE : 0) | (text[2] == 'x' ? PROT_EXEC : 0);
   text.remove_prefix(5);
-  entry.offset = take_number(text, 16, ' ');
-  (void)take_number(text, 16, ' ');  // skip the device, "fd:01", and the inode number
-  (void)take_number(text, 10, ' ');
-  const std::size_t name = text.find_first_not_of(' ');
-  entry.name = name == std::string_view::npos ? std::string_view{} : text.substr(name);
+  entry.offset = take_hexadecimal(text, ' ');
   return true;
 }
 

@@ -18,7 +18,6 @@ struct MapsEntry {
   Range range;
   int protection = 0;        ///< PROT_*
   std::uint64_t offset = 0;  ///< bytes from the start of the file
-  std::string_view name;     ///< file, "[heap]", "[stack]" or empty; valid until the next entry is read
 };
 
 class OPAL_EXPORT ProcessMaps {

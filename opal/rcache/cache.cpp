@@ -9,7 +9,6 @@
 
 #include "opal/core/log.hpp"
 #include "opal/core/system/mapping.hpp"
-#include "opal/memory/events/events.hpp"
 
 namespace opal::rcache {
 namespace {
@@ -89,7 +88,6 @@ Result<Lease> Cache::get(const void* address, std::size_t length, Access access)
   const std::optional<Request> request = request_of(address, length, access);
   if (!request) [[unlikely]]
     return refuse({Errc::invalid_argument, 0, "rcache get(empty or wrapping range)", length});
-  memory::settle();
   LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
   if (Registration* const hit = follow_hint(*request, table); hit != nullptr) [[likely]]
     return Lease{*this, *hit, nullptr};
@@ -99,7 +97,6 @@ Result<Lease> Cache::get(const void* address, std::size_t length, Access access)
 Lease Cache::hit(const void* address, std::size_t length, Access access) noexcept {
   const std::optional<Request> request = request_of(address, length, access);
   if (!request) return {};
-  memory::settle();
   LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
   Registration* const hit = follow_hint(*request, table);
   return hit != nullptr ? Lease{*this, *hit, nullptr} : Lease{};

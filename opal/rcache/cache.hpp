@@ -52,7 +52,6 @@ class OPAL_EXPORT Cache final : private ForkListener {
   Lease hit(const void* address, std::size_t length, Access access) noexcept;
 
   /// As get(), but only for a hit; the lease is empty if get() would have to register the memory.
-  /// It does not wait for reports of released memory as get() does; see memory::settle().
   Lease find(const void* address, std::size_t length, Access access) noexcept;
 
   /// Reports that [address, +length) is being unmapped or replaced.  Registrations that share a byte with it serve no

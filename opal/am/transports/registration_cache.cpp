@@ -37,10 +37,6 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
                 choice != nullptr ? choice->reasons : "no monitor was started");
     }
   }
-  if (const auto* const choice = memory::chosen_monitor();
-      choice != nullptr && choice->monitor != nullptr && gpu::is_host(registration.base())) {
-    if (!choice->monitor->watch({registration.begin(), registration.end()})) registration.use_once();
-  }
   // The monitor does not report that GPU memory is freed, and its handle is cheap to make (gpusm, R17): do not keep it.
   if (!gpu::is_host(registration.base())) registration.use_once();
   const auto rights = static_cast<Rights>(registration.access());

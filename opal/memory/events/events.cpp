@@ -76,7 +76,6 @@ Slot* free_slot_locked() noexcept {
 
 namespace detail {
 constinit std::atomic<std::uint32_t> interested{0};
-constinit std::atomic<void (*)() noexcept> wait_for_reports{nullptr};
 }  // namespace detail
 
 Result<void> add_listener(Listener& listener) noexcept {

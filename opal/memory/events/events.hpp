@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/memory/events/events.hpp — reports released memory to listeners, such as registration caches.  There is one list
-// of listeners per process.  The memory monitor calls released(): the patcher before the memory is released, on the
-// thread that releases it; userfaultfd after it, on a thread of its own (see settle()).
+// of listeners per process.  The memory monitor calls released() before the memory is released, on the thread that
+// releases it.
 // Threads: safe from any thread.  released() may run inside free() or munmap(), so it allocates nothing, takes no lock
 // and makes no system call.  The same holds for listeners, but they may take locks under which no thread allocates.
 #pragma once
@@ -57,17 +57,8 @@ class OPAL_EXPORT Releasing {
 [[nodiscard]] OPAL_EXPORT bool being_released(Range range) noexcept;
 
 namespace detail {
-/// The implementation of settle(); null if the monitor reports before the memory is released.
-OPAL_EXPORT extern std::atomic<void (*)() noexcept> wait_for_reports;
 /// Number of listeners and followed MappingTables.  At 0 a patched system call goes to the kernel without perform().
 OPAL_EXPORT extern std::atomic<std::uint32_t> interested;
 }  // namespace detail
-
-/// Waits until all releases up to now, of any thread, are reported.  Call it before a look-up of state about memory.
-/// Requires: the caller holds no lock that a listener takes.  Cost: one load if the monitor reports before the release.
-inline void settle() noexcept {
-  if (auto* const wait = detail::wait_for_reports.load(std::memory_order_relaxed); wait != nullptr) [[unlikely]]
-    wait();
-}
 
 }  // namespace opal::memory

@@ -36,7 +36,7 @@ Process& process() noexcept {
 /// Chooses `monitor` if it starts and passes the self-test; else adds the reason to `choice`.  True: chosen.
 bool try_monitor(Monitor& monitor, Choice& choice) {
   Result<void> outcome = monitor.start();
-  if (outcome && monitor.testable()) outcome = self_test(monitor);
+  if (outcome && monitor.testable()) outcome = self_test();
   if (outcome) {
     choice.monitor = &monitor;
     return true;
@@ -64,12 +64,6 @@ void choose(const std::string& wanted, Monitor* supplied, Choice& choice) {
 #else
     choice.reasons += "patcher: written for x86-64 only; use explicit or the program's own monitor\n";
 #endif
-  }
-  // `auto` does not choose it: the kernel refuses mremap() of memory of which a part is watched, which breaks correct
-  // programs.
-  if (wanted == "userfaultfd") {
-    static auto& userfaultfd = *make_userfaultfd().release();
-    try_monitor(userfaultfd, choice);
   }
 }
 

@@ -11,7 +11,6 @@
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/memory/config.hpp"
-#include "opal/memory/range.hpp"
 
 namespace opal::memory {
 
@@ -25,12 +24,6 @@ class OPAL_EXPORT Monitor {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// Starts to report; called once.  Errors: not_supported, permission; `where` names what is missing.
   virtual Result<void> start() noexcept = 0;
-  /// Requests reports for `range`.  Call it before a device registers the memory.  Default: does nothing, for a monitor
-  /// that reports all memory.  Errors: not_supported (the release is not reported: do not keep the registration).
-  virtual Result<void> watch(Range range) noexcept {
-    (void)range;
-    return {};
-  }
   /// False: no self-test, because the program itself calls released().
   [[nodiscard]] virtual bool testable() const noexcept { return true; }
 };
@@ -51,12 +44,11 @@ OPAL_EXPORT const Choice& start_monitor(const Config& config);
 /// The result of start_monitor(); null before.
 OPAL_EXPORT const Choice* chosen_monitor() noexcept;
 
-/// Tests that `monitor`, which has started, reports releases in this process, with its preloaded libraries and hooks:
-/// by munmap, mremap, mmap over a mapping, madvise, free and realloc.
+/// Tests that the monitor that has started reports releases in this process, with its preloaded libraries and hooks: by
+/// munmap, mremap, mmap over a mapping, madvise, free and realloc.
 /// Errors: not_supported (a release was not reported; `where` names the call), no_memory.
-Result<void> self_test(Monitor& monitor) noexcept;
+Result<void> self_test() noexcept;
 
 std::unique_ptr<Monitor> make_patcher();  ///< only on x86-64
-std::unique_ptr<Monitor> make_userfaultfd();
 
 }  // namespace opal::memory

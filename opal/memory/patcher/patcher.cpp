@@ -74,7 +74,7 @@ class Patcher final : public Monitor {
   Result<void> start() noexcept override {
     if (::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr) {
       // Its threads still unmap memory after ThreadSanitizer has freed their state, and then cannot take a lock.
-      return Error{Errc::not_supported, 0, "patcher: not under ThreadSanitizer; use userfaultfd or explicit"};
+      return Error{Errc::not_supported, 0, "patcher: not under ThreadSanitizer; use explicit"};
     }
     OPAL_TRY(stay_loaded());
     OPAL_TRY(hold_forks());
