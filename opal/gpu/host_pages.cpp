@@ -27,9 +27,7 @@ bool is_readable(std::uintptr_t page_begin) noexcept {
 HostPages host_pages;
 
 void HostPages::start() noexcept {
-  const memory::Choice* const choice = memory::chosen_monitor();
-  if (choice == nullptr || choice->monitor == nullptr) return;
-  if (listening_.load(std::memory_order_relaxed) || !memory::add_listener(*this)) return;
+  if (!memory::monitored() || listening_.load(std::memory_order_relaxed) || !memory::add_listener(*this)) return;
   listening_.store(true, std::memory_order_relaxed);
 }
 

@@ -16,8 +16,7 @@ inline constexpr config::Var<Config> kVars[] = {
      &Config::monitor,
      config::Level::user,
      "How unmapped memory is noticed: by libc's patched system calls (patcher), or reports of the program (explicit: "
-     "opal_memory_released); auto: a monitor that the program supplies, else the patcher; none: no registration is "
-     "kept.",
+     "opal_memory_released); auto: the patcher; none: no registration is kept.",
      {.choices = "auto|patcher|explicit|none"}},
 };
 inline constexpr config::Group<Config> kGroup{"memory", "Memory monitoring", kVars};

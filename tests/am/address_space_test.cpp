@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "opal/am/memory/address_space_registration.hpp"
@@ -22,7 +23,8 @@ constexpr std::size_t kSize = std::size_t{256} << 10;
 class WholeAddressSpace : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (memory::chosen_monitor()->monitor == nullptr || memory::chosen_monitor()->monitor->name() != "patcher") {
+    if (memory::chosen_monitor()->monitor == nullptr ||
+        std::string_view{memory::chosen_monitor()->monitor} != "patcher") {
       GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
     }
     auto connected = a.context->connect(b.context->address());

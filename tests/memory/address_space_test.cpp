@@ -19,6 +19,7 @@
 #include <memory>
 #include <random>
 #include <sstream>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -57,7 +58,7 @@ class AddressSpace : public ::testing::Test {
 #endif
     const Config config = *config::Store::from_environment().load(kGroup);
     if (const Choice& choice = start_monitor(config);
-        choice.monitor == nullptr || choice.monitor->name() != "patcher") {
+        choice.monitor == nullptr || std::string_view{choice.monitor} != "patcher") {
       GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread: " << choice.reasons;
     }
     grow_stack();

@@ -283,6 +283,6 @@ int main(int argc, char** argv) {
     if (::waitpid(child, &status, 0) != child || status != 0) fail("in a forked child");
   }
   other_hooks_work(mode, library);
-  std::printf("monitor %s: everything was reported\n", std::string{choice.monitor->name()}.c_str());
+  std::printf("monitor %s: everything was reported\n", choice.monitor);
   return 0;
 }

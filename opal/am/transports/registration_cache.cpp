@@ -21,8 +21,7 @@ RegistrationCache* RegistrationCache::in_pieces(const void* base, std::uint64_t 
 }
 
 rcache::Config RegistrationCache::monitored(rcache::Config config) noexcept {
-  const memory::Choice* const choice = memory::chosen_monitor();
-  config.leave_pinned = config.leave_pinned && choice != nullptr && choice->monitor != nullptr;
+  config.leave_pinned = config.leave_pinned && memory::monitored();
   return config;
 }
 
@@ -31,7 +30,8 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
     // Before the registration: every later release of its memory is reported.
     OPAL_TRY(memory::add_listener(*this));
     listening_ = true;
-    if (const auto* const choice = memory::chosen_monitor(); choice == nullptr || choice->monitor == nullptr) {
+    if (!memory::monitored()) {
+      const memory::Choice* const choice = memory::chosen_monitor();
       log::once(log::Level::warn, "no memory monitor", "am",
                 "registrations of memory are not kept, no monitor reports that it is unmapped: {}",
                 choice != nullptr ? choice->reasons : "no monitor was started");

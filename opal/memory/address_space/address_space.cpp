@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "opal/core/clock.hpp"
 #include "opal/core/sync/spin_lock.hpp"
@@ -340,7 +341,7 @@ long perform_followed(const SystemCall& call) noexcept {
 
 Result<void> follow(MappingTable& table) noexcept {
   const Choice* const choice = chosen_monitor();
-  if (choice == nullptr || choice->monitor == nullptr || choice->monitor->name() != "patcher") {
+  if (choice == nullptr || choice->monitor == nullptr || std::string_view{choice->monitor} != "patcher") {
     return Error{Errc::not_supported, 0,
                  "address space: mappings can be followed only with the patcher (memory_monitor)"};
   }

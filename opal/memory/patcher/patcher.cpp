@@ -67,25 +67,18 @@ Result<void> patch(const CodeSegments& object) {
   return {};
 }
 
-class Patcher final : public Monitor {
- public:
-  [[nodiscard]] std::string_view name() const noexcept override { return "patcher"; }
-
-  Result<void> start() noexcept override {
-    if (::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr) {
-      // Its threads still unmap memory after ThreadSanitizer has freed their state, and then cannot take a lock.
-      return Error{Errc::not_supported, 0, "patcher: not under ThreadSanitizer; use explicit"};
-    }
-    OPAL_TRY(stay_loaded());
-    OPAL_TRY(hold_forks());
-    prepare_syscall_entry();
-    for (const CodeSegments& object : objects_to_patch()) OPAL_TRY(patch(object));
-    return {};
-  }
-};
-
 }  // namespace
 
-std::unique_ptr<Monitor> make_patcher() { return std::make_unique<Patcher>(); }
+Result<void> start_patcher() {
+  if (::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr) {
+    // Its threads still unmap memory after ThreadSanitizer has freed their state, and then cannot take a lock.
+    return Error{Errc::not_supported, 0, "patcher: not under ThreadSanitizer; use explicit"};
+  }
+  OPAL_TRY(stay_loaded());
+  OPAL_TRY(hold_forks());
+  prepare_syscall_entry();
+  for (const CodeSegments& object : objects_to_patch()) OPAL_TRY(patch(object));
+  return {};
+}
 
 }  // namespace opal::memory

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <string_view>
 
 #include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/core/system/mapping.hpp"
@@ -196,7 +197,7 @@ class BehindADevice : public Pipelined {
  protected:
   void SetUp() override {
     const memory::Choice& choice = memory::start_monitor({});
-    if (choice.monitor == nullptr || choice.monitor->name() != "patcher") {
+    if (choice.monitor == nullptr || std::string_view{choice.monitor} != "patcher") {
       GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
     }
     auto handle = b.registrations().add_address_space(Rights::all);
