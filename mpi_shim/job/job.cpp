@@ -14,14 +14,11 @@ Result<opal::allocator::Allocator*> Job::memory() {
     if (!pool) pool = opal::mpool::open("heap", config);
     if (!pool) return pool.error();
     memory_ = std::move(*pool);
-    if (config.guard) guarded_memory_ = std::make_unique<opal::allocator::Guarded>(*memory_);
   }
-  if (guarded_memory_ != nullptr) return guarded_memory_.get();
   return memory_.get();
 }
 
 opal::allocator::Usage Job::memory_usage() const {
-  if (guarded_memory_ != nullptr) return guarded_memory_->usage();
   return memory_ != nullptr ? memory_->usage() : opal::allocator::Usage{};
 }
 

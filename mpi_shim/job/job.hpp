@@ -8,7 +8,6 @@
 #include "mpi_shim/base/names.hpp"
 #include "mpi_shim/job/vci.hpp"
 #include "mpi_shim/p2p/waits/vcis.hpp"
-#include "opal/allocator/guarded.hpp"
 #include "opal/am/config.hpp"
 #include "opal/mpool/pool.hpp"
 #include "runtime/client/client.hpp"
@@ -36,8 +35,8 @@ class Job final {
   [[nodiscard]] Vci::All& all_vcis() noexcept { return vcis_; }
   [[nodiscard]] Vci& first_vci() noexcept { return *vcis_.front(); }
 
-  /// The allocator of MPI_Alloc_mem, opened at the first use; valid as long as the Job.  With mpool_guard, blocks have
-  /// red zones, and blocks that are not freed are reported at the end.  Errors: as opal::mpool::open().
+  /// The allocator of MPI_Alloc_mem, opened at the first use; valid as long as the Job.  Errors: as
+  /// opal::mpool::open().
   Result<opal::allocator::Allocator*> memory();
   /// The blocks and bytes in use of memory(); zeros before the first use.
   [[nodiscard]] opal::allocator::Usage memory_usage() const;
@@ -46,8 +45,7 @@ class Job final {
   std::unique_ptr<runtime::Client> client_;
   const am::Config waits_;
   std::unique_ptr<opal::mpool::Pool> memory_;
-  std::unique_ptr<opal::allocator::Guarded> guarded_memory_;  // over memory_, with mpool_guard
-  p2p::Vcis engines_;                                         // of vcis_
+  p2p::Vcis engines_;  // of vcis_
   Vci::All vcis_;
 };
 

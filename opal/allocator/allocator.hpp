@@ -2,8 +2,8 @@
 // opal/allocator/allocator.hpp — the interface of all allocators: it allocates and frees blocks of any size and
 // alignment.  Allocators stack: a pool allocates pages, and a `Bucket` cuts small blocks out of the blocks of its
 // parent, another Allocator.  The parent outlives the allocators stacked on it.
-// Bookkeeping is in private memory, because the managed bytes may be shared with other processes.  Only `Guarded`
-// writes into managed bytes.  Threads: every implementation is safe from any thread.
+// Bookkeeping is in private memory, because the managed bytes may be shared with other processes.
+// Threads: every implementation is safe from any thread.
 #pragma once
 #include <cstddef>
 
@@ -14,7 +14,7 @@ namespace opal::allocator {
 /// The present counts of an allocator.
 struct Usage {
   std::size_t managed = 0;  ///< bytes obtained from the parent or the system
-  std::size_t used = 0;     ///< bytes in live blocks, rounding included (Guarded: as requested)
+  std::size_t used = 0;     ///< bytes in live blocks, rounding included
   std::size_t blocks = 0;   ///< live blocks
 };
 

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "opal/allocator/guarded.hpp"
 #include "opal/am/context.hpp"
 #include "opal/am/memory/address_space_registration.hpp"
 #include "opal/am/memory/registered_pool.hpp"
@@ -75,15 +74,11 @@ struct opal_region {
 struct MemoryPool {
   std::unique_ptr<opal::mpool::Pool> pages;              // null if `registered` is set
   std::unique_ptr<opal::am::RegisteredPool> registered;  // for the hint "registered"
-  std::unique_ptr<opal::allocator::Guarded> guard;       // wraps that pool; null without mpool_guard
 
-  [[nodiscard]] opal::allocator::Allocator& unguarded() const noexcept {
+  [[nodiscard]] opal::allocator::Allocator& blocks() const noexcept {
     return pages != nullptr ? static_cast<opal::allocator::Allocator&>(*pages) : *registered;
   }
-  [[nodiscard]] opal::allocator::Allocator& blocks() const noexcept {
-    return guard != nullptr ? static_cast<opal::allocator::Allocator&>(*guard) : unguarded();
-  }
-  /// Of every block, also with a guard.
+  /// Of every block.
   [[nodiscard]] size_t alignment() const noexcept {
     return pages != nullptr ? pages->page_size() : opal::allocator::kDefaultAlignment;
   }
@@ -128,7 +123,6 @@ opal::Result<const MemoryPool*> pool_for(opal_context& context, std::string_view
   } else {
     OPAL_TRY_ASSIGN(made.pages, opal::mpool::open(hint, config));
   }
-  if (config.guard) made.guard = std::make_unique<opal::allocator::Guarded>(made.unguarded());
   return &context.pools.emplace(hint, std::move(made)).first->second;
 }
 
