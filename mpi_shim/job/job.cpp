@@ -5,7 +5,7 @@
 
 namespace mpi_shim {
 
-Result<opal::allocator::Allocator*> Job::memory() {
+Result<opal::mpool::Pool*> Job::memory() {
   const am::Lock::Guard guard{lock()};
   if (memory_ == nullptr) {
     OPAL_TRY_ASSIGN(const auto config, config::Store::from_environment().load(opal::mpool::kGroup));
@@ -18,8 +18,6 @@ Result<opal::allocator::Allocator*> Job::memory() {
   return memory_.get();
 }
 
-opal::allocator::Usage Job::memory_usage() const {
-  return memory_ != nullptr ? memory_->usage() : opal::allocator::Usage{};
-}
+opal::mpool::Usage Job::memory_usage() const { return memory_ != nullptr ? memory_->usage() : opal::mpool::Usage{}; }
 
 }  // namespace mpi_shim

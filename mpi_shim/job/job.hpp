@@ -35,11 +35,11 @@ class Job final {
   [[nodiscard]] Vci::All& all_vcis() noexcept { return vcis_; }
   [[nodiscard]] Vci& first_vci() noexcept { return *vcis_.front(); }
 
-  /// The allocator of MPI_Alloc_mem, opened at the first use; valid as long as the Job.  Errors: as
+  /// The pool of MPI_Alloc_mem, opened at the first use; valid as long as the Job.  Errors: as
   /// opal::mpool::open().
-  Result<opal::allocator::Allocator*> memory();
+  Result<opal::mpool::Pool*> memory();
   /// The blocks and bytes in use of memory(); zeros before the first use.
-  [[nodiscard]] opal::allocator::Usage memory_usage() const;
+  [[nodiscard]] opal::mpool::Usage memory_usage() const;
 
  private:
   std::unique_ptr<runtime::Client> client_;

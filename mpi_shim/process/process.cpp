@@ -155,7 +155,7 @@ void Process::report_leaks() const {
   for (std::string line; std::getline(lines, line);) {
     std::fprintf(stderr, "rank %d: MPI_Finalize: %s\n", job_->rank(), line.c_str());
   }
-  if (const opal::allocator::Usage usage = job_->memory_usage(); usage.blocks != 0) {
+  if (const opal::mpool::Usage usage = job_->memory_usage(); usage.blocks != 0) {
     std::fprintf(stderr, "rank %d: MPI_Finalize: %zu blocks of MPI_Alloc_mem not freed: %zu bytes\n", job_->rank(),
                  usage.blocks, usage.used);
   }

@@ -70,20 +70,6 @@ struct opal_region {
   [[nodiscard]] opal::ByteSpan key() const noexcept { return everything ? everything->key() : region.key(); }
 };
 
-/// Where opal_mem_alloc takes its blocks from.
-struct MemoryPool {
-  std::unique_ptr<opal::mpool::Pool> pages;              // null if `registered` is set
-  std::unique_ptr<opal::am::RegisteredPool> registered;  // for the hint "registered"
-
-  [[nodiscard]] opal::allocator::Allocator& blocks() const noexcept {
-    return pages != nullptr ? static_cast<opal::allocator::Allocator&>(*pages) : *registered;
-  }
-  /// Of every block.
-  [[nodiscard]] size_t alignment() const noexcept {
-    return pages != nullptr ? pages->page_size() : opal::allocator::kDefaultAlignment;
-  }
-};
-
 struct opal_context final : opal::am::Observer {
   opal_context_options_t options{};
   std::vector<std::pair<std::string, std::string>> settings;
@@ -92,7 +78,7 @@ struct opal_context final : opal::am::Observer {
   std::list<UserHandler> handlers;  // stable addresses
   std::list<opal_region> regions;
   std::mutex pools_mutex;
-  std::map<std::string, MemoryPool, std::less<>> pools;  // by hint; of opal_mem_alloc
+  std::map<std::string, std::unique_ptr<opal::mpool::Pool>, std::less<>> pools;  // by hint; of opal_mem_alloc
   std::unique_ptr<opal::am::Context>
       context;  // its callbacks use the members above; ~opal_context() ends regions and pools before it
 
@@ -113,17 +99,17 @@ namespace {
 
 /// The pool that serves a hint, opened by its first block.  It stays.  The caller takes blocks without pools_mutex,
 /// since that may take the context's own lock.
-opal::Result<const MemoryPool*> pool_for(opal_context& context, std::string_view hint) {
+opal::Result<opal::mpool::Pool*> pool_for(opal_context& context, std::string_view hint) {
   const std::lock_guard lock{context.pools_mutex};
-  if (const auto found = context.pools.find(hint); found != context.pools.end()) return &found->second;
-  OPAL_TRY_ASSIGN(const auto config, settings_of(context).load(opal::mpool::kGroup));
-  MemoryPool made;
+  if (const auto found = context.pools.find(hint); found != context.pools.end()) return found->second.get();
+  std::unique_ptr<opal::mpool::Pool> made;
   if (hint == "registered") {
-    OPAL_TRY_ASSIGN(made.registered, opal::am::RegisteredPool::open(*context.context));
+    OPAL_TRY_ASSIGN(made, opal::am::RegisteredPool::open(*context.context));
   } else {
-    OPAL_TRY_ASSIGN(made.pages, opal::mpool::open(hint, config));
+    OPAL_TRY_ASSIGN(const auto config, settings_of(context).load(opal::mpool::kGroup));
+    OPAL_TRY_ASSIGN(made, opal::mpool::open(hint, config));
   }
-  return &context.pools.emplace(hint, std::move(made)).first->second;
+  return context.pools.emplace(hint, std::move(made)).first->second.get();
 }
 
 opal_status_t add_handler(opal_context& context, const UserHandler& handler) noexcept {
@@ -414,9 +400,7 @@ opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignm
   }
   auto pool = pool_for(*context, hint != nullptr ? hint : "heap");
   if (!pool) return fail(pool.error());
-  const bool power_of_two = (alignment & (alignment - 1)) == 0;
-  const auto block =
-      (*pool)->blocks().allocate(size, power_of_two ? std::max(alignment, (*pool)->alignment()) : alignment);
+  const auto block = (*pool)->allocate(size, alignment != 0 ? alignment : 1);
   if (!block) return fail(block.error());
   *memory = *block;
   return OPAL_OK;
@@ -425,13 +409,13 @@ opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignm
 opal_status_t opal_mem_free(opal_context_t* context, void* memory) noexcept {
   if (context == nullptr) return misuse("opal_mem_free: a context is needed");
   if (memory == nullptr) return OPAL_OK;
-  std::vector<const MemoryPool*> pools;
+  std::vector<opal::mpool::Pool*> pools;
   {
     const std::lock_guard lock{context->pools_mutex};
-    for (const auto& [hint, pool] : context->pools) pools.push_back(&pool);
+    for (const auto& [hint, pool] : context->pools) pools.push_back(pool.get());
   }
-  for (const MemoryPool* pool : pools) {
-    if (pool->blocks().deallocate(static_cast<std::byte*>(memory))) return OPAL_OK;
+  for (opal::mpool::Pool* pool : pools) {
+    if (pool->deallocate(static_cast<std::byte*>(memory))) return OPAL_OK;
   }
   return misuse("opal_mem_free: not memory of this context's opal_mem_alloc, or freed already");
 }

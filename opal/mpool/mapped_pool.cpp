@@ -68,7 +68,7 @@ Result<void> MappedPool::deallocate(std::byte* address) noexcept {
   return {};
 }
 
-allocator::Usage MappedPool::usage() const noexcept {
+Usage MappedPool::usage() const noexcept {
   const std::lock_guard lock{mutex_};
   return {bytes_, bytes_, live_.size()};
 }

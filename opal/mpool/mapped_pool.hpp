@@ -18,17 +18,18 @@ class MappedPool final : public Pool {
   enum class Kind : std::uint8_t { heap, hugepage, cuda_host };
   explicit MappedPool(Kind kind) noexcept : kind_(kind) {}
 
-  /// As Allocator::allocate().  Kind cuda_host has one more error: not_supported (no driver, or no CUDA context yet).
+  /// As Pool::allocate().  Kind cuda_host has one more error: not_supported (no driver, or no CUDA context yet).
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override;
-  [[nodiscard]] allocator::Usage usage() const noexcept override;
-  [[nodiscard]] std::size_t page_size() const noexcept override;
+  [[nodiscard]] Usage usage() const noexcept override;
 
  private:
   struct Block {
     Mapping pages;
     gpu::Pinned pinned{};  // of cuda_host; declared after `pages`, so it is unpinned before they are unmapped
   };
+
+  [[nodiscard]] std::size_t page_size() const noexcept;
 
   const Kind kind_;
   mutable std::mutex mutex_;

@@ -41,9 +41,8 @@ class SharedMemoryPool final : public Pool, private memory::Listener {
 
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override { return pool_.deallocate(address); }
-  [[nodiscard]] allocator::Usage usage() const noexcept override { return pool_.usage(); }
+  [[nodiscard]] Usage usage() const noexcept override { return pool_.usage(); }
   std::size_t trim() noexcept override { return pool_.trim(); }
-  [[nodiscard]] std::size_t page_size() const noexcept override { return pool_.page_size(); }
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] bool intact() const noexcept { return intact_.load(std::memory_order_relaxed); }

@@ -111,7 +111,7 @@ std::size_t SharedPool::trim() noexcept {
   return bytes;
 }
 
-allocator::Usage SharedPool::usage() const noexcept {
+Usage SharedPool::usage() const noexcept {
   const std::lock_guard lock{*mutex_};
   return {blocks_.end(), blocks_.used(), blocks_.blocks()};
 }

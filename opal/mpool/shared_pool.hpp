@@ -13,13 +13,13 @@
 #include <string>
 #include <utility>
 
-#include "opal/allocator/allocator.hpp"
 #include "opal/allocator/best_fit.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 #include "opal/core/system/mapping.hpp"
+#include "opal/mpool/pool.hpp"
 
 namespace opal::mpool {
 
@@ -68,7 +68,7 @@ class OPAL_EXPORT SharedPool {
   [[nodiscard]] MutableBytes bytes() const noexcept { return mapping_.bytes(); }
 
   /// `managed` counts the committed bytes.
-  [[nodiscard]] allocator::Usage usage() const noexcept;
+  [[nodiscard]] Usage usage() const noexcept;
   [[nodiscard]] std::size_t page_size() const noexcept { return page_size_; }
 
  private:

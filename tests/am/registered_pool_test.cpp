@@ -100,6 +100,90 @@ TEST_F(RegisteredMemory, ItGrowsAndShrinksWithWhatIsInUseAndEveryBlockIsKnownToT
   EXPECT_LE(a.context->registration_statistics().registered.count, 2U);
 }
 
+TEST_F(RegisteredMemory, HonoursEveryAlignmentForEverySize) {
+  std::vector<std::byte*> blocks;
+  for (std::size_t alignment = 1; alignment <= 4 * am::RegisteredPool::kSlab; alignment *= 2) {
+    for (const std::size_t size : {0, 1, 15, 64, 1000, 4096, 100'000, 300'000, 1 << 20, 3 << 20}) {
+      const auto block = pool->allocate(size, alignment);
+      ASSERT_TRUE(block) << to_string(block.error());
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(*block) % alignment, 0U) << size << " at " << alignment;
+      std::memset(*block, 0xff, size);
+      if (size % 2 == 0) {
+        blocks.push_back(*block);
+      } else {
+        ASSERT_TRUE(pool->deallocate(*block));
+      }
+    }
+  }
+  EXPECT_EQ(pool->allocate(8, 12).error().code, Errc::invalid_argument);
+  EXPECT_FALSE(pool->allocate(SIZE_MAX));
+  EXPECT_EQ(pool->usage().blocks, blocks.size());
+  for (std::byte* block : blocks) ASSERT_TRUE(pool->deallocate(block));
+  EXPECT_EQ(pool->usage().used, 0U);
+}
+
+TEST_F(RegisteredMemory, DoubleFreesInnerAndForeignAddressesAreErrorsThatChangeNothing) {
+  std::byte local{};
+  EXPECT_FALSE(pool->deallocate(&local)) << "of an empty pool";
+  const auto keep = pool->allocate(500);
+  const auto block = pool->allocate(500);
+  ASSERT_TRUE(keep && block && pool->deallocate(*block));
+  const mpool::Usage before = pool->usage();
+  for (std::byte* wrong : {*block, *keep + 64, &local, static_cast<std::byte*>(nullptr)}) {
+    const auto freed = pool->deallocate(wrong);
+    ASSERT_FALSE(freed);
+    EXPECT_EQ(freed.error().code, Errc::invalid_argument);
+    EXPECT_EQ(freed.error().detail, reinterpret_cast<std::uintptr_t>(wrong));
+  }
+  EXPECT_EQ(pool->usage().blocks, before.blocks);
+  EXPECT_EQ(pool->usage().used, before.used);
+  EXPECT_TRUE(pool->deallocate(*keep));
+}
+
+TEST_F(RegisteredMemory, ALargeBlockIsUnmappedWhenItIsFreed) {
+  const auto block = pool->allocate(10 * am::RegisteredPool::kSlab);
+  const auto small = pool->allocate(100);
+  ASSERT_TRUE(block && small);
+  const std::size_t managed = pool->usage().managed;
+  ASSERT_TRUE(pool->deallocate(*block));
+  EXPECT_EQ(pool->usage().managed, managed - 10 * am::RegisteredPool::kSlab);
+  EXPECT_TRUE(pool->deallocate(*small));
+}
+
+TEST_F(RegisteredMemory, LiveBlocksKeepTheirBytesOverARandomTrace) {
+  std::mt19937 random{42};
+  struct Live {
+    std::byte* address;
+    std::size_t size;
+    std::byte fill;
+  };
+  std::vector<Live> live;
+  std::size_t requested = 0;
+  for (int step = 0; step < 50'000; ++step) {
+    if (live.size() < 300 && random() % 2 == 0) {
+      const std::size_t size = random() % 50 == 0 ? random() % 400'000 : random() % 6000;
+      const auto block = pool->allocate(size, std::size_t{1} << (random() % 10));
+      ASSERT_TRUE(block);
+      live.push_back({*block, size, static_cast<std::byte>(random())});
+      std::fill_n(*block, size, live.back().fill);
+      requested += size;
+    } else if (!live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      const Live gone = live.back();
+      live.pop_back();
+      ASSERT_EQ(std::count(gone.address, gone.address + gone.size, gone.fill), static_cast<std::ptrdiff_t>(gone.size));
+      ASSERT_TRUE(pool->deallocate(gone.address)) << step;
+      requested -= gone.size;
+    }
+    if (step % 1000 == 0) pool->trim();
+    ASSERT_EQ(pool->usage().blocks, live.size());
+    ASSERT_GE(pool->usage().used, requested);
+    ASSERT_LE(pool->usage().used, pool->usage().managed);
+  }
+  for (const Live& block : live) ASSERT_TRUE(pool->deallocate(block.address));
+  EXPECT_EQ(pool->usage().used, 0U);
+}
+
 TEST(RegisteredMemoryWithoutDevices, IsPlainMemory) {
   Side side{"self"};
   auto pool = am::RegisteredPool::open(*side.context);

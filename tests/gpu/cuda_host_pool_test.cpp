@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "opal/allocator/bucket.hpp"
 #include "opal/gpu/copies/pinned.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/gpu/program.hpp"
@@ -34,14 +33,6 @@ TEST_F(CudaHostPool, BlocksAreHostMemoryThatTheDriverKnows) {
   ASSERT_TRUE(pool_->deallocate(*block));
   EXPECT_EQ(inspect(*block)->kind, MemoryKind::host);
   EXPECT_FALSE(pool_->deallocate(*block)) << "twice";
-}
-
-TEST_F(CudaHostPool, AllocatorsCutSmallBlocksOutOfIt) {
-  allocator::Bucket bucket{*pool_, {}};
-  const auto block = bucket.allocate(100);
-  ASSERT_TRUE(block) << to_string(block.error());
-  EXPECT_EQ(inspect(*block)->kind, MemoryKind::pinned);
-  ASSERT_TRUE(bucket.deallocate(*block));
 }
 
 TEST_F(CudaHostPool, ItsEndUndoesEveryRegistration) {

@@ -40,7 +40,7 @@ TEST(Layers, EveryFolderBelongsToItsDeepestRow) {
 TEST(Layers, DependenciesPointDownwards) {
   EXPECT_TRUE(allowed("opal/am/context.cpp", "opal/btl/module.hpp"));
   EXPECT_TRUE(allowed("opal/am/context.cpp", "opal/core/result.hpp"));
-  EXPECT_TRUE(allowed("opal/mpool/pool.hpp", "opal/allocator/allocator.hpp"));
+  EXPECT_TRUE(allowed("opal/mpool/pool.hpp", "opal/allocator/best_fit.hpp"));
   EXPECT_TRUE(allowed("opal/btl/sm/module.cpp", "opal/mpool/shared_pool.hpp"));
   EXPECT_TRUE(allowed("opal/btl/sm/module.cpp", "opal/btl/shared/rdma_emulation.hpp"));
   EXPECT_TRUE(allowed("opal/btl/shared/quiescence.cpp", "opal/btl/module.hpp"));
@@ -55,10 +55,10 @@ TEST(Layers, DependenciesPointDownwards) {
 
 TEST(Layers, EveryForbiddenDirectionIsRefused) {
   const std::pair<const char*, const char*> edges[] = {
-      {"opal/core/log.cpp", "opal/allocator/allocator.hpp"},
+      {"opal/core/log.cpp", "opal/allocator/best_fit.hpp"},
       {"opal/core/log.cpp", "opal/topology/topology.hpp"},
       {"opal/topology/topology.cpp", "opal/memory/events/monitor.hpp"},
-      {"opal/allocator/bucket.cpp", "opal/mpool/pool.hpp"},
+      {"opal/allocator/best_fit.cpp", "opal/mpool/pool.hpp"},
       {"opal/mpool/pool.cpp", "opal/rcache/cache.hpp"},
       {"opal/rcache/cache.cpp", "opal/mpool/pool.hpp"},
       {"opal/rcache/cache.cpp", "opal/btl/module.hpp"},

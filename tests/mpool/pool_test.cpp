@@ -3,17 +3,14 @@
 #include "opal/mpool/pool.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "opal/allocator/bucket.hpp"
 #include "opal/core/config/store.hpp"
 #include "opal/core/system/mapping.hpp"
 #include "opal/mpool/shared_directory.hpp"
@@ -35,8 +32,7 @@ class EveryPool : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(EveryPool, BlocksAreWholePagesThatCanBeWrittenToTheLastByte) {
-  const std::size_t page = pool_->page_size();
-  EXPECT_EQ(page % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), 0U);
+  const std::size_t page = base_page_size();
   for (const std::size_t size : {std::size_t{1}, page - 1, page, page + 1, 3 * page}) {
     const auto block = pool_->allocate(size, 1);
     ASSERT_TRUE(block) << to_string(block.error());
@@ -48,7 +44,7 @@ TEST_P(EveryPool, BlocksAreWholePagesThatCanBeWrittenToTheLastByte) {
 }
 
 TEST_P(EveryPool, HonoursAlignmentsBeyondThePage) {
-  for (std::size_t alignment = pool_->page_size(); alignment <= kHugePage; alignment *= 2) {
+  for (std::size_t alignment = base_page_size(); alignment <= kHugePage; alignment *= 2) {
     const auto block = pool_->allocate(100, alignment);
     ASSERT_TRUE(block) << to_string(block.error());
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*block) % alignment, 0u);
@@ -82,29 +78,6 @@ TEST_P(EveryPool, PeersFindTheBytesOfASharedPoolInItsFile) {
   EXPECT_EQ(view->data()[offset], std::byte{0x42});
   view->data()[offset] = std::byte{0x43};
   EXPECT_EQ((*block)[4999], std::byte{0x43});
-}
-
-TEST_P(EveryPool, CarriesABucket) {
-  auto bucket = std::make_unique<allocator::Bucket>(*pool_, allocator::Bucket::Options{});
-  std::mt19937 random{1};
-  std::vector<std::pair<std::byte*, std::size_t>> live;
-  for (int step = 0; step < 20'000; ++step) {
-    if (live.size() < 100) {
-      const std::size_t size = 1 + random() % 5000;
-      const auto block = bucket->allocate(size);
-      ASSERT_TRUE(block) << to_string(block.error());
-      std::memset(*block, static_cast<int>(size & 0xff), size);
-      live.emplace_back(*block, size);
-    } else {
-      std::swap(live[random() % live.size()], live.back());
-      const auto [block, size] = live.back();
-      live.pop_back();
-      ASSERT_TRUE(std::all_of(block, block + size, [s = size](std::byte b) { return b == std::byte(s & 0xff); }));
-      ASSERT_TRUE(bucket->deallocate(block));
-    }
-  }
-  bucket.reset();
-  EXPECT_EQ(pool_->usage().blocks, 0u) << "it gives everything back to the pool";
 }
 
 INSTANTIATE_TEST_SUITE_P(Hints, EveryPool, testing::Values("heap", "hugepage", "shared", "hugepage,shared"),

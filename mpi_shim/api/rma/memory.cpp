@@ -4,11 +4,6 @@
 #include "opal/mpool/pool.hpp"
 
 namespace mpi_shim::api {
-namespace {
-
-constexpr std::size_t kPage = 4096;  // alignment of blocks, also if the pool puts red zones in front of them
-
-}  // namespace
 
 OPAL_MPI_CALL(Alloc_mem, (Call & call, MPI_Aint size, MPI_Info info, void* baseptr)) {
   call.pointer(baseptr, "baseptr");
@@ -16,7 +11,7 @@ OPAL_MPI_CALL(Alloc_mem, (Call & call, MPI_Aint size, MPI_Info info, void* basep
   if (size < 0) call.fail(MPI_ERR_ARG, "argument size is negative");
   const auto pool = call.process().job().memory();
   if (!pool) call.fail(MPI_ERR_NO_MEM, to_string(pool.error()));
-  const auto block = (*pool)->allocate(static_cast<std::size_t>(size), kPage);
+  const auto block = (*pool)->allocate(static_cast<std::size_t>(size));
   if (!block) call.fail(MPI_ERR_NO_MEM, to_string(block.error()));
   *static_cast<void**>(baseptr) = *block;
   return MPI_SUCCESS;

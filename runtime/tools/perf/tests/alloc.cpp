@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocators over 1 to 8 threads: OPAL's, this process's malloc (which LD_PRELOAD replaces), and jemalloc and mimalloc
-// where they are installed and may be loaded late (Debian's jemalloc only if it is preloaded).  Each thread frees its
-// oldest of 32 blocks and allocates another, over and over.
+// Allocators over 1 to 8 threads: OPAL's pool of shared memory, this process's malloc (which LD_PRELOAD replaces), and
+// jemalloc and mimalloc where they are installed and may be loaded late (Debian's jemalloc only if it is preloaded).
+// Each thread frees its oldest of 32 blocks and allocates another, over and over.
 #include <dlfcn.h>
 
 #include <array>
@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "opal/allocator/bucket.hpp"
 #include "opal/core/log.hpp"
 #include "opal/mpool/pool.hpp"
 #include "runtime/tools/perf/tests/sample_concurrently.hpp"
@@ -55,16 +54,6 @@ Result<void> measure(const char* name, const Plan& plan, const Report& report, A
   return {};
 }
 
-Result<void> measure(const char* name, const Plan& plan, const Report& report, allocator::Allocator& allocator) {
-  return measure(
-      name, plan, report,
-      [&](std::size_t size) -> void* {
-        const auto block = allocator.allocate(size);
-        return block ? *block : nullptr;
-      },
-      [&](void* block) { (void)allocator.deallocate(static_cast<std::byte*>(block)); });
-}
-
 /// jemalloc's or mimalloc's functions, which are no malloc of this process's; null where the library is not there.
 template <class Function>
 Function* function_of(const char* library, const char* name) {
@@ -77,9 +66,14 @@ Function* function_of(const char* library, const char* name) {
 }  // namespace
 
 Result<void> allocators(const Plan& plan, const Report& report) {
-  OPAL_TRY_ASSIGN(const auto pool, mpool::open("heap"));
-  allocator::Bucket bucket{*pool, {}};
-  OPAL_TRY(measure("bucket", plan, report, bucket));
+  OPAL_TRY_ASSIGN(const auto pool, mpool::open("shared"));
+  OPAL_TRY(measure(
+      "shared", plan, report,
+      [&](std::size_t size) -> void* {
+        const auto block = pool->allocate(size);
+        return block ? *block : nullptr;
+      },
+      [&](void* block) { (void)pool->deallocate(static_cast<std::byte*>(block)); }));
   OPAL_TRY(measure(
       "malloc", plan, report, [](std::size_t size) { return std::malloc(size); },
       [](void* block) { std::free(block); }));
