@@ -12,36 +12,19 @@
 #include <cerrno>
 #include <memory>
 
-#include "opal/core/system/fork_listener.hpp"
-
 namespace opal::am {
 namespace {
-
-/// Number of forks from the process that made this object to this process.
-class Forks final : private ForkListener {
- public:
-  Forks() noexcept { follow_forks(); }
-  [[nodiscard]] unsigned count() const noexcept { return count_; }
-
- private:
-  void before_fork() noexcept override {}
-  void after_fork_in_parent() noexcept override {}
-  void after_fork_in_child() noexcept override { ++count_; }
-  unsigned count_ = 0;
-};
 
 /// The calling thread's eventfd.  -1: no descriptor was free at the first call; other threads cannot wake this thread
 /// before its deadline.  A forked child makes a new one: it shares the inherited eventfd with the parent, and its reads
 /// would consume the parent's wake-ups.
 int thread_event() noexcept {
-  // Never destroyed: threads may call this after static objects are destroyed.
-  static const Forks& forks = *new Forks;  // NOLINT(bugprone-unhandled-exception-at-new)
   struct Event {
     Fd fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    unsigned forks;
+    pid_t process = ::getpid();
   };
-  thread_local Event event{.forks = forks.count()};
-  if (event.forks != forks.count()) event = {.forks = forks.count()};
+  thread_local Event event;
+  if (event.process != ::getpid()) event = {};
   return event.fd.get();
 }
 
