@@ -42,21 +42,16 @@ class AsymmetricFence : public testing::Test {
   void TearDown() override { asymmetric_fence::pretend_for_tests(Kernel::as_it_is); }
 };
 
-TEST_F(AsymmetricFence, ThatIsLostWaitsOnceForWhatOthersStoredBefore) {
+TEST_F(AsymmetricFence, ThatIsLostWaitsEachTimeForWhatOthersStoredBefore) {
   asymmetric_fence::pretend_for_tests(Kernel::refuses_later);
-  EXPECT_TRUE(fast()) << "it is not noticed yet";
-  const std::uint64_t start = now_ns();
-  std::thread other{[start] {
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t start = now_ns();
     make_all_fence();
     EXPECT_GE(now_ns() - start, asymmetric_fence::kGrace);
-  }};
-  make_all_fence();
-  EXPECT_GE(now_ns() - start, asymmetric_fence::kGrace);
-  EXPECT_FALSE(fast());
-  other.join();
+  }
+  EXPECT_TRUE(fast()) << "the others go on as before";
 }
 
-/// Other processes do not see the loss, so it is waited for them each time.
 TEST_F(AsymmetricFence, BetweenProcessesThatIsLostWaitsEachTimeForWhatSendersStoredBefore) {
   if (!accept_remote_fences()) GTEST_SKIP() << "needs membarrier: this kernel has no global one";
   asymmetric_fence::pretend_for_tests(Kernel::refuses_later);
@@ -185,17 +180,12 @@ const char* close_sandbox_around_a_cache() {
     while (cache.statistics().evictions < enough && failed == 0) std::this_thread::yield();
   };
   wait_for_evictions(kEvictions);
-  const bool before = fast();
   opal::test::refuse_system_call(SYS_membarrier, EPERM, SECCOMP_FILTER_FLAG_TSYNC);
-  const Deadline enough = Deadline::after(std::chrono::seconds{60});
-  while (fast() && failed == 0 && !enough.expired()) std::this_thread::yield();
   wait_for_evictions(kEvictions);
   stop = true;
   for (std::thread& user : users) user.join();
   if (failed != 0) return "a registration was refused";
   if (lost != 0) return "a registration in use was undone";
-  if (!before) return "the fast half was lost before the filter";
-  if (fast()) return "the filter was not noticed";
   return nullptr;
 }
 

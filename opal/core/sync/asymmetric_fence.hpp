@@ -11,15 +11,10 @@
 // If the kernel refuses membarrier from the start, the fast half is a full fence: fast() and accept_remote_fences()
 // return false, and both sides use sender_fence(false) and receiver_fence(false).
 //
-// The kernel may also refuse later, after a program has installed a seccomp filter.  Then the slow half waits for
-// kGrace instead.  This suffices because a processor empties its store buffer within a bounded time, at the latest at
-// an interrupt, so also before a preemption (Morrison and Afek, "Temporally bounding TSO for fence-free asymmetric
-// synchronization", ASPLOS 2015, with bounds far below kGrace).
-//
-// Within a process one such wait suffices, because the fast half reads fast() *after* its store.  A thread that reads
-// `false` executes a fence itself.  A thread that still reads `true` has made its store before, in program order; that
-// store leaves the store buffer within kGrace.  Other processes do not see the refusal: receiver_fence() waits for
-// kGrace in each call.
+// The kernel may also refuse later, after a program has installed a seccomp filter.  Then each call of the slow half
+// waits for kGrace instead.  This suffices because a processor empties its store buffer within a bounded time, at the
+// latest at an interrupt, so also before a preemption (Morrison and Afek, "Temporally bounding TSO for fence-free
+// asymmetric synchronization", ASPLOS 2015, with bounds far below kGrace).
 // The process registers with the kernel when libopal is loaded.
 // Threads: safe from any; no allocation, errno is kept.
 #pragma once
@@ -64,16 +59,14 @@ OPAL_EXPORT extern constinit std::atomic<bool> expedited;
 /// Nanoseconds.  A store buffer of 72 stores that all miss the caches needs about 10 us.
 inline constexpr std::uint64_t kGrace = 1'000'000;
 
-/// True while keep_order() suffices as the fast half; false: the caller needs a full fence.  Call it after the store
-/// that is to be ordered, with keep_order() in between.
+/// True if keep_order() suffices as the fast half; false: the caller needs a full fence.
 [[nodiscard]] inline bool fast() noexcept { return detail::expedited.load(std::memory_order_relaxed); }
 
 /// The fast half if fast() is true: a compiler barrier.
 inline void keep_order() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 /// The slow half: a system call, and an interrupt on every processor that runs a thread of this process.  If the kernel
-/// refuses after it granted the registration, fast() becomes false, and this call waits for kGrace; calls meanwhile
-/// wait, too.
+/// refuses after it granted the registration, it waits for kGrace.
 OPAL_EXPORT void make_all_fence() noexcept;
 
 /// For an atfork handler of the child: registers the child, if the parent was registered.

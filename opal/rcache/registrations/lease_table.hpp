@@ -48,8 +48,7 @@ class alignas(kCacheLine) LeaseTable {
     }
     slot.word.store(word + 1, std::memory_order_release);
     asymmetric_fence::keep_order();
-    // fast() must be read after the store: see asymmetric_fence.hpp.  ThreadSanitizer understands the exchange as a
-    // fence.
+    // ThreadSanitizer understands the exchange as a fence.
     if (!asymmetric_fence::fast()) [[unlikely]]
       slot.word.exchange(word + 1, std::memory_order_seq_cst);
   }
