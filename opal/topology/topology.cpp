@@ -22,7 +22,6 @@ hwloc_obj_type_t object_type(Shared shared) noexcept {
     case Shared::numa_node: return HWLOC_OBJ_NUMANODE;
     case Shared::l3_cache: return HWLOC_OBJ_L3CACHE;
     case Shared::l2_cache: return HWLOC_OBJ_L2CACHE;
-    case Shared::core: return HWLOC_OBJ_CORE;
   }
   return HWLOC_OBJ_MACHINE;
 }
@@ -95,11 +94,6 @@ Result<Topology> Topology::open() {
   std::vector<Cpus> cores = usable_cores(raw, usable.get());
   if (cores.empty()) return Error{Errc::os, 0, "hwloc found no core this process may use"};
   return Topology{std::move(topology), std::move(cores)};
-}
-
-Result<Cpus> Topology::cpus_of_core(std::size_t index) const {
-  if (index >= cores_.size()) return Error{Errc::invalid_argument, 0, "no such usable core", index};
-  return cores_[index];
 }
 
 std::vector<Cpus> Topology::cpus_of(Shared level) const {

@@ -17,7 +17,7 @@ struct hwloc_topology;
 namespace opal::topology {
 
 /// A part of the hardware that several hardware threads share.
-enum class Shared : std::uint8_t { package, numa_node, l3_cache, l2_cache, core };
+enum class Shared : std::uint8_t { package, numa_node, l3_cache, l2_cache };
 
 /// A set of hardware threads: their numbers in the operating system, ascending.
 using Cpus = std::vector<std::uint32_t>;
@@ -32,13 +32,11 @@ class OPAL_EXPORT Topology {
   Topology& operator=(Topology&&) noexcept;
   ~Topology();
 
-  /// Number of cores on which the thread that called open() was allowed to run (affinity, cgroup cpuset); at least 1.
-  [[nodiscard]] std::size_t core_count() const noexcept { return cores_.size(); }
+  /// The hardware threads of each core on which the thread that called open() was allowed to run (affinity, cgroup
+  /// cpuset); at least one core.
+  [[nodiscard]] const std::vector<Cpus>& cores() const noexcept { return cores_; }
 
-  /// The hardware threads of usable core `index`.  Errors: invalid_argument when index >= core_count().
-  [[nodiscard]] Result<Cpus> cpus_of_core(std::size_t index) const;
-
-  /// One entry per package, NUMA node, cache or core: the hardware threads of it on which the thread that calls
+  /// One entry per package, NUMA node or cache: the hardware threads of it on which the thread that calls
   /// cpus_of() may run at that time.  Parts without such threads are left out.  Empty if the host reports no such part,
   /// or memory is short.
   [[nodiscard]] std::vector<Cpus> cpus_of(Shared level) const;

@@ -59,11 +59,9 @@ Domains usable_domains(const opal::topology::Topology& topology) {
   Domains domains;
   const auto at = [&](Level level) -> std::vector<Cpus>& { return domains.of[static_cast<std::size_t>(level)]; };
   Cpus all;
-  for (std::size_t index = 0; index < topology.core_count(); ++index) {
-    const opal::Result<Cpus> cpus = topology.cpus_of_core(index);
-    if (!cpus) continue;
-    at(Level::core).push_back(*cpus);
-    for (const std::uint32_t cpu : at(Level::core).back()) {
+  at(Level::core) = topology.cores();
+  for (const Cpus& core : topology.cores()) {
+    for (const std::uint32_t cpu : core) {
       at(Level::hwthread).push_back({cpu});
       all.push_back(cpu);
     }

@@ -245,14 +245,14 @@ TEST(Launch, RanksAreBoundToCoresOfTheirOwnWhenThereAreEnough) {
   const auto topology = opal::topology::Topology::open();
   ASSERT_TRUE(topology);
   const std::string count = "grep Cpus_allowed: /proc/self/status";
-  if (topology->core_count() >= 2) {
+  if (topology->cores().size() >= 2) {
     const auto lines = lines_of(run_job({"-n", "2", "sh", "-c", count}).out);
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_NE(lines[0], lines[1]);
   }
-  const std::string many = fmt::format("{}", topology->core_count() + 1);
+  const std::string many = fmt::format("{}", topology->cores().size() + 1);
   const auto free = lines_of(run_job({"-n", many, "sh", "-c", count}).out);
-  ASSERT_EQ(free.size(), topology->core_count() + 1);
+  ASSERT_EQ(free.size(), topology->cores().size() + 1);
   EXPECT_EQ(free.front(), free.back());
   EXPECT_THAT(run_job({"-n", "1", "--bind", "core", "--report-bindings", "true"}).err, HasSubstr("rank 0 is bound to"));
 }

@@ -25,7 +25,7 @@ cpu_set_t set_of(const Cpus& cpus) {
 
 std::size_t thread_count(const Topology& topology) {
   std::size_t count = 0;
-  for (std::size_t i = 0; i < topology.core_count(); ++i) count += topology.cpus_of_core(i).value().size();
+  for (std::size_t i = 0; i < topology.cores().size(); ++i) count += topology.cores()[i].size();
   return count;
 }
 
@@ -33,7 +33,7 @@ TEST(Topology, CountsExactlyTheHardwareThreadsOfThisProcess) {
   const Topology topology = Topology::open().value();
   const cpu_set_t allowed = affinity_of_this_thread();
   EXPECT_EQ(thread_count(topology), static_cast<std::size_t>(CPU_COUNT(&allowed)));
-  EXPECT_GE(topology.core_count(), 1u);
+  EXPECT_GE(topology.cores().size(), 1u);
 }
 
 TEST(Topology, CoresAreDisjointAndWithinWhatIsAllowed) {
@@ -41,8 +41,8 @@ TEST(Topology, CoresAreDisjointAndWithinWhatIsAllowed) {
   const cpu_set_t allowed = affinity_of_this_thread();
   cpu_set_t seen;
   CPU_ZERO(&seen);
-  for (std::size_t i = 0; i < topology.core_count(); ++i) {
-    const cpu_set_t core = set_of(topology.cpus_of_core(i).value());
+  for (std::size_t i = 0; i < topology.cores().size(); ++i) {
+    const cpu_set_t core = set_of(topology.cores()[i]);
     cpu_set_t overlap;
     CPU_AND(&overlap, &core, &seen);
     EXPECT_EQ(CPU_COUNT(&overlap), 0) << "core " << i;
@@ -53,20 +53,15 @@ TEST(Topology, CoresAreDisjointAndWithinWhatIsAllowed) {
   EXPECT_TRUE(CPU_EQUAL(&seen, &allowed));
 }
 
-TEST(Topology, RefusesACoreThatIsNotThere) {
-  const Topology topology = Topology::open().value();
-  EXPECT_EQ(topology.cpus_of_core(topology.core_count()).error().code, Errc::invalid_argument);
-}
-
 /// More than a cpu_set_t has room for.
 TEST(Topology, HostsWithMoreThan1024ProcessorsAreKnownWhole) {
   ::setenv("HWLOC_SYNTHETIC", "package:2 core:1024 pu:2", 1);
   const auto opened = Topology::open();
   ::unsetenv("HWLOC_SYNTHETIC");
   const Topology& topology = opened.value();
-  EXPECT_EQ(topology.core_count(), 2048U);
+  EXPECT_EQ(topology.cores().size(), 2048U);
   EXPECT_EQ(thread_count(topology), 4096U);
-  EXPECT_EQ(topology.cpus_of_core(2047).value(), (Cpus{4094, 4095}));
+  EXPECT_EQ(topology.cores()[2047], (Cpus{4094, 4095}));
   const std::vector<Cpus> packages = topology.cpus_of(Shared::package);
   ASSERT_EQ(packages.size(), 2U);
   EXPECT_EQ(packages[1].front(), 2048U);
