@@ -52,7 +52,7 @@ const std::map<std::string, TestInfo> kPairTests{
 };
 
 /// Tests that --plot does not support, since they have no series of sizes.
-constexpr std::string_view kNoLine[] = {"floor", "atomic_lat", "reg", "threads"};
+constexpr std::string_view kNoLine[] = {"floor", "atomic_lat", "reg"};
 
 constexpr std::uint64_t kRegionSize = 64ULL << 20;
 constexpr int kUsageError = 2;
@@ -155,9 +155,7 @@ class Program {
 
   Result<void> local(const Report& report) {
     OPAL_TRY_ASSIGN(const Plan plan, plan_for(16, 65536));
-    if (options_.test == "reg") return registration_cache(plan, report);
-    if (options_.test == "threads") return thread_rates(plan, report);
-    return allocators(plan, report);
+    return options_.test == "reg" ? registration_cache(plan, report) : allocators(plan, report);
   }
 
   Result<void> tune(const Report& report) {
@@ -264,9 +262,8 @@ int main_program(int argc, char** argv) {
       "  oob_lat     one-way time of a message between two daemons, which sleep in between\n"
       "  tune        where the shared-memory transport should switch between its ways\n"
       "  reg         the registration cache: hit, miss, evict, invalidate\n"
-      "  alloc       the allocators\n"
-      "  threads     active messages per second with several threads in a Context; --iters is milliseconds";
-  std::vector<std::string> names{"overview", "floor", "oob_lat", "tune", "reg", "alloc", "threads"};
+      "  alloc       the allocators";
+  std::vector<std::string> names{"overview", "floor", "oob_lat", "tune", "reg", "alloc"};
   for (const auto& [name, info] : kPairTests) names.push_back(name);
   app.add_option("TEST", options.test, tests)->required()->check(CLI::IsMember(names));
   app.add_option("--btl", options.transport, "Only this transport; the default is every usable one");

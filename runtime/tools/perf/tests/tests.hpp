@@ -68,7 +68,5 @@ Result<void> oob_latency(Pairing& pairing, const std::string& transport, const P
 // In one process.
 Result<void> registration_cache(const Plan& plan, const Report& report);
 Result<void> allocators(const Plan& plan, const Report& report);
-/// Messages per second with several threads in a Context.  plan.iterations: milliseconds of each of the five samples.
-Result<void> thread_rates(const Plan& plan, const Report& report);
 
 }  // namespace opal::perf

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// What threads of one Context, and of a Context each, cost and gain: messages of 8 bytes per second from some threads
-// to one or more receiving Contexts, each polled by some threads; all in one process, over shared memory.
+// context_threads [MILLISECONDS]: what threads of one Context, and of a Context each, cost and gain.  Prints the
+// messages of 8 bytes per second from some threads to one or more receiving Contexts, each polled by some threads; all
+// in one process, over shared memory.  MILLISECONDS: of each of the five samples of a stream (100).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <memory>
 #include <thread>
+#include <vector>
 
+#include "opal/am/context.hpp"
 #include "opal/core/clock.hpp"
-#include "runtime/tools/perf/tests/tests.hpp"
 
-namespace opal::perf {
+namespace opal::am {
 namespace {
 
 constexpr Tag kTag = kUserTags.first;
 
 struct Case {
-  am::ThreadLevel level;
+  ThreadLevel level;
   unsigned senders;
   unsigned contexts;  ///< number of sending Contexts: sender i uses Context i % contexts
   unsigned peers;     ///< number of receiving Contexts: sender i sends to peer i % peers
   unsigned pollers;   ///< threads that poll each peer
 };
 
-Result<std::unique_ptr<am::Context>> open(am::ThreadLevel level) {
+Result<std::unique_ptr<Context>> open(ThreadLevel level) {
   config::Store store = config::Store::from_environment();
   store.set("am_transports", "sm");
-  am::Options options;
+  Options options;
   options.threads = level;
-  return am::Context::open(store, options);
+  return Context::open(store, options);
 }
 
 /// A Context and the threads that poll it.
@@ -42,12 +46,12 @@ struct Receiver {
       if (context->progress() == 0) std::this_thread::yield();
     }
   }
-  std::unique_ptr<am::Context> context;
+  std::unique_ptr<Context> context;
   alignas(kCacheLine) std::atomic<std::uint64_t> received{0};
 };
 
 /// Sends until `stop` is set; returns false when the endpoint has failed.
-bool send(am::Context& context, am::Endpoint& to, const std::atomic<bool>& stop) noexcept {
+bool send(Context& context, Endpoint& to, const std::atomic<bool>& stop) noexcept {
   const std::uint64_t word = 1;
   while (!stop.load(std::memory_order_relaxed)) {
     for (int i = 0; i < 64; ++i) {
@@ -69,25 +73,25 @@ std::uint64_t received(const std::vector<std::unique_ptr<Receiver>>& receivers) 
 struct Ways {
   Result<void> open(const Case& what) {
     for (unsigned i = 0; i < what.contexts; ++i) {
-      OPAL_TRY_ASSIGN(auto sender, perf::open(what.level));
+      OPAL_TRY_ASSIGN(auto sender, am::open(what.level));
       senders.push_back(std::move(sender));
     }
     for (unsigned i = 0; i < what.peers; ++i) {
       auto receiver = std::make_unique<Receiver>();
-      OPAL_TRY_ASSIGN(receiver->context, perf::open(what.level));
+      OPAL_TRY_ASSIGN(receiver->context, am::open(what.level));
       OPAL_TRY(receiver->context->set_handler(kTag, btl::bind<&Receiver::on_message>(*receiver, "count")));
       receivers.push_back(std::move(receiver));
     }
     for (unsigned i = 0; i < what.senders; ++i) {
-      OPAL_TRY_ASSIGN(am::Endpoint* const route,
+      OPAL_TRY_ASSIGN(Endpoint* const route,
                       senders[i % what.contexts]->connect(receivers[i % what.peers]->context->address()));
       routes.push_back(route);
     }
     return {};
   }
   std::vector<std::unique_ptr<Receiver>> receivers;
-  std::vector<std::unique_ptr<am::Context>> senders;
-  std::vector<am::Endpoint*> routes;  // by sending thread
+  std::vector<std::unique_ptr<Context>> senders;
+  std::vector<Endpoint*> routes;  // by sending thread
 };
 
 /// Messages per second, of several stretches of time.
@@ -137,7 +141,7 @@ Result<std::vector<double>> burst_rates(const Case& what) {
   };
   const std::uint64_t word = 1;
   for (int i = 0; i < 100; ++i) {  // until there are boxes
-    for (am::Endpoint* route : routes) sent += route->send_inline(kTag, bytes_of(word), {}) == Post::done ? 1 : 0;
+    for (Endpoint* route : routes) sent += route->send_inline(kTag, bytes_of(word), {}) == Post::done ? 1 : 0;
     empty_boxes();
   }
   std::atomic<int> burst{0};  // the one to send, by a thread that has not
@@ -180,14 +184,19 @@ Result<std::vector<double>> burst_rates(const Case& what) {
   return found;
 }
 
-std::string to(const Case& what) {
-  return fmt::format("from {} to {} Context{}", what.contexts, what.peers, what.peers == 1 ? "" : "s");
+void print(const Case& what, const char* how, double rate) {
+  fmt::print("{:>12.0f} messages/s  {}, {} thread{}, {} Context{} to {}{}\n", rate,
+             what.level == ThreadLevel::single ? "single" : "multiple", what.senders, what.senders == 1 ? "" : "s",
+             what.contexts, what.contexts == 1 ? "" : "s", what.peers, how);
 }
 
-}  // namespace
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
-Result<void> thread_rates(const Plan& plan, const Report& report) {
-  using am::ThreadLevel;
+Result<void> measure(std::chrono::milliseconds stretch) {
   constexpr Case kCases[] = {{ThreadLevel::single, 1, 1, 1, 1},   {ThreadLevel::multiple, 1, 1, 1, 1},
                              {ThreadLevel::multiple, 2, 1, 1, 1}, {ThreadLevel::multiple, 1, 1, 1, 2},
                              {ThreadLevel::multiple, 2, 1, 1, 2}, {ThreadLevel::multiple, 1, 1, 2, 1},
@@ -196,25 +205,24 @@ Result<void> thread_rates(const Plan& plan, const Report& report) {
   constexpr Case kBursts[] = {{ThreadLevel::single, 1, 1, 1, 0},   {ThreadLevel::multiple, 1, 1, 1, 0},
                               {ThreadLevel::multiple, 2, 1, 1, 0}, {ThreadLevel::multiple, 2, 1, 2, 0},
                               {ThreadLevel::multiple, 2, 2, 2, 0}, {ThreadLevel::single, 2, 2, 2, 0}};
-  const std::chrono::milliseconds stretch{plan.iterations != 0 ? plan.iterations : 100};
-  const auto report_rate = [&](const Case& what, const std::string& op, std::size_t samples, double rate) {
-    Row row{.test = "threads", .btl = "sm", .size = sizeof(std::uint64_t), .iterations = samples};
-    row.op = fmt::format("{}, {}", what.level == ThreadLevel::single ? "single" : "multiple", op);
-    row.threads = what.senders;
-    row.messages_per_s = rate;
-    report(row);
-  };
   for (const Case& what : kCases) {
     OPAL_TRY_ASSIGN(const std::vector<double> found, rates(what, stretch));
-    report_rate(what, fmt::format("{} polled by {}", to(what), what.pollers), found.size(), statistics(found).p50);
+    print(what, what.pollers == 1 ? "" : ", polled by two", median(found));
   }
   for (const Case& what : kBursts) {
     OPAL_TRY_ASSIGN(const std::vector<double> found, burst_rates(what));
     // A burst has a chance to run undisturbed.
-    report_rate(what, fmt::format("bursts {}, the best", to(what)), found.size(),
-                *std::max_element(found.begin(), found.end()));
+    print(what, ", the best burst", *std::max_element(found.begin(), found.end()));
   }
   return {};
 }
 
-}  // namespace opal::perf
+}  // namespace
+}  // namespace opal::am
+
+int main(int argc, char** argv) {
+  const int milliseconds = argc > 1 ? std::atoi(argv[1]) : 100;
+  const auto done = opal::am::measure(std::chrono::milliseconds{milliseconds});
+  if (!done) fmt::print(stderr, "context_threads: {}\n", opal::to_string(done.error()));
+  return done ? 0 : 1;
+}
