@@ -66,11 +66,9 @@ class LocalHost final : public RankHost, private pmix::Host {
   // pmix::Host
   void on_abort(unsigned rank, int status, const std::string& text) override { observer_(Abort{rank, status, text}); }
   [[nodiscard]] pmix::Liveness liveness(unsigned rank) const override;
-  [[nodiscard]] pid_t pid(unsigned rank) const override { return find(rank) == nullptr ? 0 : find(rank)->pid; }
   void on_joined() override { stand_in(); }
   void on_disconnected(unsigned rank) override;
   void on_checkpoint(unsigned rank, const std::string& text) override { observer_(Checkpoint{rank, text}); }
-  [[nodiscard]] const std::string& program() const override { return plan_.arguments[0]; }
   void stand_in();
   Result<std::vector<std::string>> environment(unsigned rank);
   void start_more();

@@ -29,7 +29,6 @@ Result<Proposal> lowest(ByteSpan data) {
 }
 
 struct Construction {
-  std::string name;
   std::vector<pmix_proc_t> members;
   bool wants_context = false;
   pmix_info_cbfunc_t answer;
@@ -46,7 +45,6 @@ void finish(const Construction& group, pmix_status_t status, const std::string& 
     if (!chosen) return reply(group.answer, group.cookie, PMIX_ERR_BAD_PARAM);
     infos->add(PMIX_GROUP_CONTEXT_ID, std::size_t{1 + chosen->number * core().job.hosts.size() + chosen->host});
   }
-  core().groups[group.name] = group.members;
   reply(group.answer, group.cookie, PMIX_SUCCESS, std::move(infos));
 }
 
@@ -55,7 +53,7 @@ void finish(const Construction& group, pmix_status_t status, const std::string& 
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
                     const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie) {
   const bool constructs = operation == PMIX_GROUP_CONSTRUCT;
-  Construction wanted{name, {procs, procs + nprocs}, false, answer, cookie};
+  Construction wanted{{procs, procs + nprocs}, false, answer, cookie};
   for (const pmix_info_t& info : std::span{directives, ndirectives}) {
     if (std::strncmp(info.key, PMIX_GROUP_ASSIGN_CONTEXT_ID, PMIX_MAX_KEYLEN) == 0) {
       wanted.wants_context = constructs && PMIX_INFO_TRUE(&info);
@@ -68,9 +66,7 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
     std::string data;
     if (wanted.wants_context) data = pack(Proposal{core().job.own_host, core().contexts++});
     join_fence(what, wanted.members, std::move(data), [=](int status, const std::string& all) {
-      if (constructs) return finish(wanted, status, all);
-      core().groups.erase(wanted.name);
-      reply(answer, cookie, status);
+      constructs ? finish(wanted, status, all) : reply(answer, cookie, status);
     });
   });
   return PMIX_SUCCESS;

@@ -30,8 +30,7 @@ struct JobDescription {
       cpus;  ///< one entry per rank of the own host: its CPUs; an empty entry: the rank is not bound
 };
 
-/// PMIx's number of the host of this index; hosts without ranks are not counted.  node_id(job, job.hosts.size()) is the
-/// number of hosts with ranks.
+/// PMIx's number of the host of this index; hosts without ranks are not counted.
 std::uint32_t node_id(const JobDescription& job, std::size_t host);
 
 /// The infos for PMIx_server_register_nspace; the server must be initialised.

@@ -6,6 +6,7 @@
 // work.  accept() also sets TCP_NODELAY, which libpmix does not: events and some answers would wait 40 ms for the
 // client's delayed acknowledgement.
 #include <dlfcn.h>
+#include <pmix.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 
@@ -13,7 +14,6 @@
 
 #include "opal/core/export.hpp"
 #include "runtime/pmix/admission.hpp"
-#include "runtime/pmix/upcalls.hpp"
 
 namespace {
 
@@ -44,12 +44,9 @@ extern "C" OPAL_EXPORT int select(int count, fd_set* readable, fd_set* writable,
   return libc(count, readable, writable, exceptional, timeout);
 }
 
-/// Applies make_safe() to queries of clients, since libpmix's server crashes on some before it calls the upcall.  Runs
-/// in libpmix's thread.
-extern "C" OPAL_EXPORT pmix_status_t PMIx_Query_info_nb(pmix_query_t queries[], size_t nqueries,
-                                                        pmix_info_cbfunc_t answer, void* cookie) {
-  static const auto libpmix = reinterpret_cast<decltype(&PMIx_Query_info_nb)>(::dlsym(RTLD_NEXT, "PMIx_Query_info_nb"));
-  if (libpmix == nullptr) return PMIX_ERR_NOT_SUPPORTED;
-  const pmix_status_t status = runtime::pmix::make_safe({queries, nqueries}, runtime::pmix::core().job.job_id);
-  return status == PMIX_SUCCESS ? libpmix(queries, nqueries, answer, cookie) : status;
+/// Refuses the queries of clients, which libpmix's server passes to this function: it would crash on a PMIX_RANK
+/// without a namespace before it found that there is no upcall for queries.
+extern "C" OPAL_EXPORT pmix_status_t PMIx_Query_info_nb(pmix_query_t* /*queries*/, size_t /*nqueries*/,
+                                                        pmix_info_cbfunc_t /*answer*/, void* /*cookie*/) {
+  return PMIX_ERR_NOT_SUPPORTED;
 }

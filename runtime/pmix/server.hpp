@@ -4,8 +4,6 @@
 // state, so there is one Server per process.  It is never finalized and must live until the process ends with _exit.
 // Threads: the loop's thread.
 #pragma once
-#include <sys/types.h>
-
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,16 +28,12 @@ class Host {
   virtual void on_abort(unsigned rank, int status, const std::string& text) = 0;
   /// The state of a rank of this host; `alive` for ranks of other hosts.
   [[nodiscard]] virtual Liveness liveness(unsigned rank) const = 0;
-  /// The process id of a rank of this host; 0 before it runs, and for ranks of other hosts.
-  [[nodiscard]] virtual pid_t pid(unsigned rank) const = 0;
   /// A rank of this host has called PMIx_Init.
   virtual void on_joined() = 0;
   /// A rank that has not called PMIx_Finalize has lost its connection to the server: it exits, or has closed it.
   virtual void on_disconnected(unsigned rank) = 0;
   /// `rank` has sent a checkpoint message (checkpoint_words.hpp).
   virtual void on_checkpoint(unsigned rank, const std::string& text) = 0;
-  /// The name of the program of the ranks, for queries.
-  [[nodiscard]] virtual const std::string& program() const = 0;
 };
 
 class Server {

@@ -451,7 +451,6 @@ pmix_server_module_t* upcalls(Core& core) noexcept {
     module.register_events = [](auto...) { return PMIX_OPERATION_SUCCEEDED; };
     module.deregister_events = [](auto...) { return PMIX_OPERATION_SUCCEEDED; };
     module.notify_event = notify_event;
-    module.query = query;
     module.job_control = control_job;
     module.group = group;
     module.client_connected2 = client_connected;

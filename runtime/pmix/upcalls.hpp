@@ -7,8 +7,6 @@
 #include <atomic>
 
 #include <functional>
-#include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -45,10 +43,9 @@ struct Core {
   const JobDescription job;
   /// By rank; `outside` for ranks of other hosts.  libpmix's thread sets `member`, the loop's thread sets `left`.
   std::vector<std::atomic<Membership>> membership;
-  std::vector<std::uint32_t> host_of;                      ///< by rank
-  std::uint64_t contexts = 0;                              ///< number of group context ids proposed by this host
-  std::map<std::string, std::vector<pmix_proc_t>> groups;  ///< members of each group with members on this host
-  Cluster* cluster = nullptr;                              ///< null: no other hosts
+  std::vector<std::uint32_t> host_of;  ///< by rank
+  std::uint64_t contexts = 0;          ///< number of group context ids proposed by this host
+  Cluster* cluster = nullptr;          ///< null: no other hosts
   Host& host;
   NameService names;
   std::vector<event::Callback> deferred;  ///< answers delayed until the end of a dying rank is reported
@@ -79,15 +76,6 @@ void hear_of_lost_connections();
 /// The upcall for groups.
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
                     const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie);
-
-/// The upcall for queries about the job.  It answers from the data of this host.
-pmix_status_t query(pmix_proc_t* asker, pmix_query_t* queries, size_t nqueries, pmix_info_cbfunc_t answer,
-                    void* cookie);
-
-/// Changes queries on which libpmix 4.2.2 would crash before it calls the upcall: a PMIX_RANK without a job's name
-/// becomes a PMIX_PROCID of `job`.  Returns PMIX_ERR_BAD_PARAM for malformed queries on which it would crash.
-/// Runs in libpmix's thread.
-pmix_status_t make_safe(std::span<pmix_query_t> queries, const std::string& job);
 
 /// Requests from libpmix the data that `rank` of this host has committed.
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer);
