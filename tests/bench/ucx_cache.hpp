@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/ucx_cache.hpp — UCX's registration cache (ucs_rcache, public API of libucs), with register
-// and deregister functions that do nothing, for comparison with OPAL's.  libucs is loaded at run time, so opal-perf
-// does not depend on it.  Thread-safe.
+// tests/bench/ucx_cache.hpp — UCX's registration cache (ucs_rcache, public API of libucs), with register
+// and deregister functions that do nothing, for comparison with OPAL's.  libucs is loaded at run time.
+// Thread-safe.
 #pragma once
-#ifdef OPAL_PERF_UCX  // its headers are here
 extern "C" {
 #include <ucs/memory/rcache.h>
 }
@@ -107,5 +106,3 @@ class UcxCache {
 };
 
 }  // namespace opal::perf
-
-#endif
