@@ -207,6 +207,9 @@ class OPAL_EXPORT Context {
   /// arm(); if arm() returns false, events are pending and the caller calls progress() instead.
   [[nodiscard]] int fd() const noexcept;
   bool arm() noexcept;
+  /// True if a queued message or operation may be sent as soon as the transport has room.  Not every transport's
+  /// descriptor becomes readable then: the caller calls progress() after a millisecond.
+  bool waits_for_room() noexcept;
 
  private:
   friend class Endpoint;
@@ -219,8 +222,6 @@ class OPAL_EXPORT Context {
   /// As wait(), but does not sleep when `holds(object)` is false.  `holds` null: no test.
   std::size_t wait_while(Predicate holds, void* object, std::chrono::milliseconds timeout) noexcept;
   bool holds(Predicate predicate, void* object) noexcept;  ///< calls the predicate under the lock
-  /// True if a queued message or operation may be sent as soon as the transport has room.
-  bool waits_for_room() noexcept;
   Result<Region> register_address_space(Rights rights);
   explicit Context(std::unique_ptr<State> state) noexcept;
   /// Number of polls in wait_until() before it reads a clock or yields a shared core; about 30 ns each.

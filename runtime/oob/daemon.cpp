@@ -12,10 +12,11 @@
 namespace runtime::oob {
 namespace {
 
-constexpr std::string_view kFirst = "tcp";           // reaches every process of the job
-constexpr std::string_view kPieceOverSm = "131072";  // bytes; with what it says around it, a message of 64 KiB fits
-constexpr int kRoundsPerTurn = 64;                   // of progress, before other events of the loop get their turn
-constexpr std::chrono::milliseconds kRetry{1};       // a peer that takes nothing now does not announce when it will
+constexpr std::string_view kFirst = "tcp";              // reaches every process of the job
+constexpr std::string_view kPieceOverSm = "131072";     // bytes; with what it says around it, a message of 64 KiB fits
+constexpr int kRoundsPerTurn = 64;                      // of progress, before other events of the loop get their turn
+constexpr std::string_view kPendingLimit = "16777216";  // bytes; a window and the largest message fit
+constexpr std::chrono::milliseconds kRetry{1};          // not every transport announces that it has room again
 
 bool is_set(const opal::config::Store& store, std::string_view name) {
   return std::any_of(store.settings().begin(), store.settings().end(),
@@ -68,6 +69,7 @@ Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, con
   if (!is_set(store, "btl_sm_max_send") && !is_set(store, "btl_sm_segment_size")) {
     ours.set("btl_sm_max_send", kPieceOverSm);
   }
+  ours.set("am_pending_limit", kPendingLimit);
   OPAL_TRY_ASSIGN(side.context, opal::am::Context::open(ours, options));
   OPAL_TRY(side.context->set_handler(kActiveMessageTag, handler));
   side.readable = loop_.on_readable(side.context->fd(), [this, &side] {
@@ -106,7 +108,9 @@ void Daemon::disconnect(opal::am::Endpoint& endpoint) {
   kick();
 }
 
-bool Daemon::has_unsent(opal::am::Endpoint& to) { return !peer_of(to).connection.stream().idle(); }
+bool Daemon::has_unsent(opal::am::Endpoint& to) {
+  return !peer_of(to).connection.stream().idle() || base_.waits_for_room() || upgrade_.waits_for_room();
+}
 
 std::string_view Daemon::transport(opal::am::Endpoint& to) {
   const opal::am::Endpoint* const way = peer_of(to).connection.stream().current();
@@ -124,16 +128,16 @@ void Daemon::kick() {
 }
 
 /// The Context stays armed until a progress() that handles something.
-bool Daemon::Side::advance() {
+void Daemon::Side::advance() {
   if (context == nullptr) awake = false;
-  if (!awake) return false;
+  if (!awake) return;
   if (context->progress() != 0) {
     armed = false;
-    return true;
+    return;
   }
-  armed = armed || context->arm();
+  // Room is announced only to a peer that arms without it.
+  armed = (armed && !waits_for_room()) || context->arm();
   awake = !armed;
-  return awake;
 }
 
 void Daemon::catch_up() {
@@ -144,42 +148,22 @@ void Daemon::catch_up() {
 void Daemon::service() {
   for (int round = 0; round < kRoundsPerTurn; ++round) {
     step();  // first: an endpoint that is over goes before the same peer comes back
-    const bool base_busy = base_.advance();
-    const bool busy = upgrade_.advance() || base_busy;
-    if (blocked_ && (busy || round == 0)) send_blocked();  // there may be room now
-    if (!base_.awake && !upgrade_.awake && !step_) return;
+    base_.advance();
+    upgrade_.advance();
+    if (base_.awake || upgrade_.awake || step_) continue;
+    retry_ = {};
+    if (base_.waits_for_room() || upgrade_.waits_for_room()) retry_ = loop_.after(kRetry, [this] { catch_up(); });
+    return;
   }
   loop_.post([this] { service(); });
 }
 
-/// Calls advance() of all blocked streams.
-void Daemon::send_blocked() {
-  blocked_ = false;
-  for (const auto& [endpoint, peer] : peers_) {
-    if (!peer->connection.stream().blocked()) continue;
-    (void)peer->connection.stream().advance();
-    step_peer(*peer);
-  }
-  if (!blocked_) retry_ = {};
-}
-
-/// Call it after each use of a peer's connection.  It schedules step() and the retry of a blocked stream; it does not
-/// run them, since the caller may be inside progress().
+/// Call it after each use of a peer's connection.  It schedules step() and does not run it, since the caller may be
+/// inside progress().
 void Daemon::step_peer(Peer& peer) {
-  Stream& stream = peer.connection.stream();
-  Side& side = stream.current() == peer.connection.upgrade() ? upgrade_ : base_;
+  Side& side = peer.connection.stream().current() == peer.connection.upgrade() ? upgrade_ : base_;
   side.awake = true;
   step_ = step_ || peer.connection.needs_step();
-  if (!stream.blocked()) return;
-  blocked_ = true;
-  side.armed = false;  // room is announced only to peers that arm without it
-  if (!retry_) {
-    retry_ = loop_.after(kRetry, [this] {
-      retry_ = {};
-      send_blocked();
-      kick();
-    });
-  }
 }
 
 void Daemon::step() {

@@ -52,7 +52,7 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   /// call of DaemonHost.
   void disconnect(opal::am::Endpoint& peer);
 
-  /// True while messages to `to` are queued here.
+  /// True while messages to `to`, or any that wait for room, are queued here.
   [[nodiscard]] bool has_unsent(opal::am::Endpoint& to);
   /// The transport in use for messages to `to`; "none" when no endpoint is left.
   [[nodiscard]] std::string_view transport(opal::am::Endpoint& to);
@@ -69,8 +69,10 @@ class Daemon final : private opal::am::Observer, private Upgrader {
     bool awake = true;                           // it may have work; set by the descriptor and by each operation
     bool armed = false;                          // Context::arm() has succeeded and no message has come since
 
-    /// Progresses the Context.  Returns awake.
-    bool advance();
+    /// Progresses the Context.
+    void advance();
+    /// True while messages are queued in the Context, because a transport has no room.
+    [[nodiscard]] bool waits_for_room() const { return context != nullptr && context->waits_for_room(); }
   };
   Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, DaemonHost host);
   Result<void> open_side(Side& side, const opal::config::Store& store, const opal::btl::Handler& handler);
@@ -91,7 +93,6 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   void service();
   void wake() noexcept { base_.awake = upgrade_.awake = true; }
   void kick();
-  void send_blocked();
   void step();
   void step_peer(Peer& peer);
   Peer& peer_of(opal::am::Endpoint& endpoint, Connection::Role role = Connection::Role::offers);
@@ -107,9 +108,8 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
   std::map<opal::am::Endpoint*, Peer*> by_upgrade_;
   std::vector<opal::am::Endpoint*> over_;  // unwanted or replaced endpoints, which step() disconnects
-  event::Timer retry_;                     // next try for blocked peers
+  event::Timer retry_;                     // next progress while messages wait for room
   bool kicked_ = false;                    // a service() is posted
-  bool blocked_ = false;                   // some peer's stream is blocked()
   bool step_ = false;                      // step() has work
 };
 

@@ -42,73 +42,70 @@ Result<void> Stream::send(Topic topic, std::string content) {
   return advance();
 }
 
+/// Sends what the window allows.
 Result<void> Stream::advance() {
   while (current_ != nullptr) {
-    const auto all = send_waiting();
-    blocked_ = all && !*all;
-    if (all) return {};
-    if (!current_->dead()) return all.error();  // not the way's fault
+    const auto sent = send_waiting();
+    if (sent || !current_->dead()) return sent;  // an error that is not the way's fault
     close(*current_);
   }
-  blocked_ = false;
   return kGone;
 }
 
-Result<bool> Stream::send_waiting() {
-  while (!idle()) {
-    Message& message = messages_[next_];
-    // All pieces of a message use one endpoint.  During a change of endpoints no new message begins.
-    if (!message.started && (changing() || under_way_bytes_ >= kWindow)) break;
-    OPAL_TRY_ASSIGN(const bool whole, send_pieces(message, first_number_ + next_));
-    if (!whole) return false;
+Result<void> Stream::send_waiting() {
+  // During a change of endpoints no new message begins.
+  while (!idle() && !changing() && under_way_bytes_ < kWindow) {
+    const Message& message = messages_[next_];
+    OPAL_TRY(send_pieces(message, first_number_ + next_));
     waiting_bytes_ -= weight(as_bytes(message.content));
     under_way_bytes_ += weight(as_bytes(message.content));
     ++next_;
     handed_ = std::max(handed_, first_number_ + next_);
   }
-  if (changing() && next_ == 0 && (idle() || !messages_.front().started)) {
+  if (changing() && next_ == 0) {
     current_ = upgrade_;
     asked_ = false;
     say_way();
     return send_waiting();
   }
   if (tell_ || (changing() && !asked_)) return send_note();
-  return true;
+  return {};
 }
 
-Result<bool> Stream::send_pieces(Message& message, std::uint64_t number) {
+Result<void> Stream::send_pieces(const Message& message, std::uint64_t number) {
   const std::uint64_t most = current_->attributes().max_send;
   if (most <= sizeof(PieceHeader)) return Error{Errc::not_supported, 0, "oob: transport sends too little", most};
   const ByteSpan content = as_bytes(message.content);
-  while (!message.started || message.sent < content.size()) {
-    const ByteSpan part = content.subspan(
-        message.sent, std::min<std::uint64_t>(content.size() - message.sent, most - sizeof(PieceHeader)));
+  std::size_t offset = 0;
+  do {
+    const ByteSpan part =
+        content.subspan(offset, std::min<std::uint64_t>(content.size() - offset, most - sizeof(PieceHeader)));
     PieceHeader head = header(message.topic);
     head.total = static_cast<std::uint32_t>(content.size());
-    head.offset = static_cast<std::uint32_t>(message.sent);
+    head.offset = static_cast<std::uint32_t>(offset);
     head.number = number;
-    const opal::Post post = current_->send_inline(kActiveMessageTag, opal::bytes_of(head), part);
-    if (post == opal::Post::again) return false;
-    if (post == opal::Post::failed) return current_->error();
-    message.started = true;
-    message.sent += part.size();
-    not_told_bytes_ = 0;
-    tell_ = false;
-  }
-  return true;
+    OPAL_TRY(post(head, part));
+    offset += part.size();
+  } while (offset < content.size());
+  return {};
 }
 
 /// Sends an acknowledgement; before a change of endpoints with kAnswer, to get one from the peer.
-Result<bool> Stream::send_note() {
+Result<void> Stream::send_note() {
   PieceHeader head = header(Topic::acknowledge);
   head.flags = changing() && !asked_ ? kAnswer : 0;
-  const opal::Post post = current_->send_inline(kActiveMessageTag, opal::bytes_of(head), {});
-  if (post == opal::Post::again) return false;
-  if (post == opal::Post::failed) return current_->error();
+  OPAL_TRY(post(head, {}));
   asked_ = asked_ || changing();
+  return {};
+}
+
+/// Every piece acknowledges what has been received.
+Result<void> Stream::post(const PieceHeader& header, ByteSpan part) {
+  const opal::Post sent = current_->send_or_queue(kActiveMessageTag, opal::bytes_of(header), part);
+  if (sent == opal::Post::failed) return current_->error();
   not_told_bytes_ = 0;
   tell_ = false;
-  return true;
+  return {};
 }
 
 Result<const Assembler::Message*> Stream::receive(ByteSpan piece) {
@@ -169,10 +166,6 @@ void Stream::stay() {
 
 /// Marks all messages that the peer has not acknowledged as unsent.
 void Stream::rewind() noexcept {
-  for (Message& message : messages_) {
-    message.sent = 0;
-    message.started = false;
-  }
   waiting_bytes_ += under_way_bytes_;
   under_way_bytes_ = 0;
   next_ = 0;

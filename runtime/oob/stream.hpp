@@ -17,22 +17,17 @@ class Stream {
  public:
   // Bytes; each message counts its content and a PieceHeader.
   static constexpr std::size_t kQueueLimit = 2 * kLargestMessage;  ///< queued here, before send() fails
-  static constexpr std::size_t kWindow = 1U << 20;                 ///< not acknowledged, before the next message waits
-  static constexpr std::size_t kAcknowledge = 64U << 10;           ///< received, before an acknowledgement is sent
+  static constexpr std::size_t kWindow = 1U << 20;  ///< handed over and not acknowledged, before the next message waits
+  static constexpr std::size_t kAcknowledge = 64U << 10;  ///< received, before an acknowledgement is sent
 
   explicit Stream(opal::am::Endpoint& base) noexcept;
 
-  /// Queues a message and sends what the endpoint takes now.  Errors: limit_reached (message or queue too long; nothing
-  /// is queued), peer_gone (no endpoint is left).
+  /// Queues a message and sends what the window allows.  Errors: limit_reached (message or queue too long; nothing is
+  /// queued), peer_gone (no endpoint is left).
   Result<void> send(Topic topic, std::string content);
   Result<void> send(Topic topic, ByteSpan content) { return send(topic, std::string{as_text(content)}); }
 
-  /// Sends more of the queue.  Errors: peer_gone.
-  Result<void> advance();
-  /// True when the endpoint took nothing more at the last try: the owner must call advance() again soon.
-  [[nodiscard]] bool blocked() const noexcept { return blocked_; }
-
-  /// True when all messages have been handed to an endpoint.
+  /// True when all messages have been handed to an endpoint, which may queue them.
   [[nodiscard]] bool idle() const noexcept { return next_ == messages_.size(); }
 
   /// Takes a piece or a note from either endpoint.  Returns the message that it completes (valid as Assembler::add()
@@ -69,14 +64,14 @@ class Stream {
   struct Message {
     Topic topic;
     std::string content;
-    std::uint64_t sent = 0;  // bytes of the content handed to the endpoint in use
-    bool started = false;    // a piece was handed to it
   };
   [[nodiscard]] bool changing() const noexcept { return upgrade_ != nullptr && current_ != upgrade_; }
   Result<void> on_acknowledged(std::uint64_t next);
-  Result<bool> send_pieces(Message& message, std::uint64_t number);
-  Result<bool> send_waiting();
-  Result<bool> send_note();
+  Result<void> advance();
+  Result<void> send_pieces(const Message& message, std::uint64_t number);
+  Result<void> send_waiting();
+  Result<void> send_note();
+  Result<void> post(const PieceHeader& header, ByteSpan part);
   void rewind() noexcept;
   void say_way() const;
 
@@ -88,14 +83,13 @@ class Stream {
   Assembler assembler_;
   std::deque<Message> messages_;     // not acknowledged by the peer
   std::uint64_t first_number_ = 1;   // number of messages_.front()
-  std::uint64_t handed_ = 1;         // number after the highest that was handed completely to any endpoint
-  std::size_t next_ = 0;             // index of the first message not handed completely to the endpoint in use
+  std::uint64_t handed_ = 1;         // number after the highest that was handed to any endpoint
+  std::size_t next_ = 0;             // index of the first message not handed to the endpoint in use
   std::size_t under_way_bytes_ = 0;  // of the messages before next_
   std::size_t waiting_bytes_ = 0;    // of the messages from next_ on
   std::size_t not_told_bytes_ = 0;   // received since the last acknowledgement was sent
-  bool blocked_ = false;
-  bool tell_ = false;   // send an acknowledgement now
-  bool asked_ = false;  // kAnswer was sent for the change to the upgrade
+  bool tell_ = false;                // send an acknowledgement now
+  bool asked_ = false;               // kAnswer was sent for the change to the upgrade
 };
 
 }  // namespace runtime::oob

@@ -40,7 +40,6 @@ void OobEnd::turn() {
   for (am::Endpoint* endpoint : std::exchange(expelled_, {})) world_.context(better_).disconnect(*endpoint);
   if (connection_ == nullptr) return;
   if (connection_->needs_step()) connection_->step();
-  if (stream().blocked()) (void)stream().advance();
   if (std::exchange(last_way_, stream().current()) != stream().current()) ++changes_;
 }
 

@@ -75,10 +75,6 @@ void OverlayMember::service() {
       forget(arrival.from);
       if (node_) node_->on_closed(arrival.from, shared_.now());
     }
-    for (auto& [channel, peer] : peers_) {
-      if (!peer.stream->advance()) arrivals_.push_back({channel, {}, true});
-    }
-    busy = busy || !arrivals_.empty();
   }
   touched();
 }
