@@ -19,9 +19,8 @@
 namespace runtime::launch {
 namespace {
 
-constexpr std::size_t kMostClients = 16;
+constexpr int kBacklog = 16;
 constexpr std::size_t kLongestRequest = 64;
-constexpr std::chrono::milliseconds kLongestSilence{5'000};
 constexpr std::chrono::milliseconds kBetweenAttempts{100};
 constexpr std::uint64_t kLongestTimeoutMs = 1'000'000'000'000;  // the options' bound
 constexpr std::string_view kQuiesce = "quiesce ";               // and milliseconds
@@ -84,7 +83,7 @@ Result<std::unique_ptr<Control>> Control::open(event::Loop& loop, const std::str
   const ControlAddress address{directory};
   Fd listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!listener || ::bind(listener.get(), address.get(), sizeof address.name) != 0 ||
-      ::chmod(address.name.sun_path, 0600) != 0 || ::listen(listener.get(), static_cast<int>(kMostClients)) != 0) {
+      ::chmod(address.name.sun_path, 0600) != 0 || ::listen(listener.get(), kBacklog) != 0) {
     return Error{Errc::os, errno, "socket(control of the job)"};
   }
   return std::unique_ptr<Control>{new Control{loop, std::move(listener), quiescence}};
@@ -106,14 +105,11 @@ void Control::admit() {
   const auto client = clients_.emplace(clients_.end());
   client->fd = std::move(fd);
   client->readable = loop_.on_readable(client->fd.get(), [this, client] { read(client); });
-  client->silence = loop_.after(kLongestSilence, [this, client] { drop(client); });
-  if (clients_.size() == kMostClients) arrivals_.pause();
 }
 
 void Control::drop(Clients::iterator client) {
   if (client->asks) quiescence_.give_up();
   clients_.erase(client);
-  if (clients_.size() == kMostClients - 1) arrivals_.resume();
 }
 
 void Control::read(Clients::iterator client) {
@@ -128,7 +124,6 @@ void Control::read(Clients::iterator client) {
 }
 
 void Control::serve(Clients::iterator client) {
-  client->silence = {};
   const std::string_view line = std::string_view{client->line}.substr(0, client->line.find('\n'));
   if (line == kResume) return answer(client, quiescence_.resume());
   const auto milliseconds =

@@ -14,8 +14,7 @@
 
 namespace runtime::launch {
 
-/// The launcher's side.  It never blocks on a client; a client that sends no request within 5 s is dropped.
-/// Threads: the loop's thread.
+/// The launcher's side.  It never blocks on a client.  Threads: the loop's thread.
 class Control {
  public:
   /// Makes the socket in `directory`.  `quiescence` must outlive the object.  Errors: os.
@@ -27,7 +26,6 @@ class Control {
     std::string line;   // the request, as far as it has come
     bool asks = false;  // its quiesce request is in progress
     event::Watch readable;
-    event::Timer silence;  // until its request must have come
   };
   using Clients = std::list<Client>;
 

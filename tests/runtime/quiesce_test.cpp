@@ -364,7 +364,7 @@ TEST(Quiesce, ClientsThatSendGarbageOrNothingHoldNobodyUp) {
   EXPECT_EQ(answer_to(client_that_says(socket, "resume\nresume\n")), "no the job is not quiesced\n");
   client_that_says(socket, "quiesce 0");  // goes before its line ends
   std::vector<opal::Fd> silent;
-  for (int i = 0; i < 20; ++i) silent.push_back(client_that_says(socket, ""));  // more than are served at a time
+  for (int i = 0; i < 20; ++i) silent.push_back(client_that_says(socket, ""));
   EXPECT_EQ(command("--quiesce", job.pid()).status, 0);
   EXPECT_EQ(command("--resume", job.pid()).status, 0);
   stop(job, notes);
