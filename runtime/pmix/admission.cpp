@@ -31,36 +31,23 @@ constexpr int kNoDescriptorsPauseMs = 10;  // limits the rate of retries when no
 constexpr int kTakenAtATime = 64;          // connections accepted before the waiting ones are examined again
 constexpr std::size_t kSizeOffset = 8;     // byte offset of the message size in libpmix's header
 
-/// The local and the remote address of a connected socket.
+/// The local and the remote address of a connected socket.  libpmix uses IPv4 (its IPv6 is off by default).
 struct Ends {
-  sockaddr_storage own{};
-  sockaddr_storage other{};
+  sockaddr_in own{};
+  sockaddr_in other{};
 };
 
 bool ends_of(int fd, Ends& ends) {
   socklen_t own_size = sizeof ends.own;
   socklen_t other_size = sizeof ends.other;
   return ::getsockname(fd, reinterpret_cast<sockaddr*>(&ends.own), &own_size) == 0 &&
-         ::getpeername(fd, reinterpret_cast<sockaddr*>(&ends.other), &other_size) == 0;
-}
-
-bool is_tcp(const sockaddr_storage& address) { return address.ss_family == AF_INET || address.ss_family == AF_INET6; }
-
-void put(const sockaddr_storage& address, std::uint32_t* ip, std::uint16_t& port) {
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    std::memcpy(ip, &v4.sin_addr, sizeof v4.sin_addr);
-    port = v4.sin_port;
-  } else {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    std::memcpy(ip, &v6.sin6_addr, sizeof v6.sin6_addr);
-    port = v6.sin6_port;
-  }
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&ends.other), &other_size) == 0 &&
+         ends.own.sin_family == AF_INET;
 }
 
 /// Asks the kernel (sock_diag) for the TCP socket with the local address `own` and the remote address `other`.
 /// Empty: this network namespace has no such socket, or the kernel does not answer.
-std::optional<inet_diag_msg> find_socket(const sockaddr_storage& own, const sockaddr_storage& other) {
+std::optional<inet_diag_msg> find_socket(const sockaddr_in& own, const sockaddr_in& other) {
   const Fd netlink{::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
   if (!netlink) return {};
   struct {
@@ -70,12 +57,14 @@ std::optional<inet_diag_msg> find_socket(const sockaddr_storage& own, const sock
   question.header.nlmsg_len = sizeof question;
   question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   question.header.nlmsg_flags = NLM_F_REQUEST;
-  question.request.sdiag_family = static_cast<std::uint8_t>(own.ss_family);
+  question.request.sdiag_family = AF_INET;
   question.request.sdiag_protocol = IPPROTO_TCP;
   question.request.idiag_states = ~0U;
   inet_diag_sockid& id = question.request.id;
-  put(own, id.idiag_src, id.idiag_sport);
-  put(other, id.idiag_dst, id.idiag_dport);
+  id.idiag_src[0] = own.sin_addr.s_addr;
+  id.idiag_sport = own.sin_port;
+  id.idiag_dst[0] = other.sin_addr.s_addr;
+  id.idiag_dport = other.sin_port;
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   if (::send(netlink.get(), &question, sizeof question, 0) != static_cast<ssize_t>(sizeof question)) return {};
   alignas(nlmsghdr) std::byte answer[4096];
@@ -91,20 +80,15 @@ std::optional<inet_diag_msg> find_socket(const sockaddr_storage& own, const sock
   return found;
 }
 
-/// The address as /proc/net/tcp writes it, "0100007F:1F90" for 127.0.0.1:8080: each 32 bits of the IP address as a
-/// number in host byte order, then the port.
-std::string proc_name(const sockaddr_storage& address) {
-  std::uint32_t ip[4] = {};
-  std::uint16_t port = 0;
-  put(address, ip, port);
-  std::string text;
-  for (int i = 0; i < (address.ss_family == AF_INET ? 1 : 4); ++i) text += fmt::format("{:08X}", ip[i]);
-  return text + fmt::format(":{:04X}", ntohs(port));
+/// The address as /proc/net/tcp writes it, "0100007F:1F90" for 127.0.0.1:8080: the IP address as a number in host byte
+/// order, then the port.
+std::string proc_name(const sockaddr_in& address) {
+  return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
 }
 
 /// As ownership_of(), but from /proc/net/tcp, for a kernel without sock_diag.  Slow: it reads the list of all sockets.
 Ownership ownership_by_proc(const Ends& ends) {
-  std::ifstream file{ends.own.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6"};
+  std::ifstream file{"/proc/net/tcp"};
   std::string line;
   if (!std::getline(file, line)) return Ownership::unknown;
   // The peer's socket has the same two addresses the other way round.
@@ -131,8 +115,7 @@ Ownership ownership_by_proc(const Ends& ends) {
 
 Ownership ownership_of(int fd) {
   Ends ends;
-  if (!ends_of(fd, ends)) return Ownership::foreign;  // the peer has reset the connection
-  if (!is_tcp(ends.own)) return Ownership::unknown;
+  if (!ends_of(fd, ends)) return Ownership::foreign;  // the peer may have reset the connection
   // The kernel keeps a socket for a while after its process has closed it; its inode is then 0.
   if (const auto theirs = find_socket(ends.other, ends.own)) {
     return theirs->idiag_inode != 0 && theirs->idiag_uid == ::geteuid() ? Ownership::ours : Ownership::foreign;

@@ -18,8 +18,8 @@ namespace runtime::pmix {
 
 /// The owner of the other end of a TCP connection.
 enum class Ownership { ours, foreign, unknown };
-/// `ours`: of the effective user of this process.  `foreign`: of another user, of another host, or closed already.
-/// `unknown`: the kernel does not report it, or `fd` is no TCP socket.
+/// `ours`: of the effective user of this process.  `foreign`: of another user, of another host, closed already, or not
+/// TCP over IPv4.  `unknown`: the kernel does not report it.
 [[nodiscard]] Ownership ownership_of(int fd);
 
 class Admission {
