@@ -164,7 +164,7 @@ void LocalHost::signal(int signo, bool ends_the_job) {
 }
 
 void LocalHost::kill_all() {
-  ending_ = emptying_ = true;
+  ending_ = true;
   if (guard_lost_) return;
   (void)guard_.kill_all();
   unblocking_ = loop_.after(kSlowGuard, [this] { unblock_guard(); });

@@ -96,7 +96,6 @@ class LocalHost final : public RankHost, private pmix::Host {
   bool stands_in_ = false;     // a stand-in runs: one at a time
   bool said_absence_ = false;  // the message about a rank that did not join has been printed
   bool ending_ = false;        // the job ends: no further start
-  bool emptying_ = false;      // kill_all() was called
   bool empty_ = false;         // no process of the job is left on this host
   bool guard_lost_ = false;    // the process guard has died
   event::Watch reports_;
