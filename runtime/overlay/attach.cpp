@@ -223,7 +223,7 @@ void Node::on_child_due(Id member) {
 void Node::report(InternalTopic topic, Id member, std::uint32_t attach, Loss why) {
   const Report message{member, attach, why};
   if (is_root()) return on_report(0, topic, message);
-  enqueue_up(static_cast<std::uint16_t>(topic), pack(message));
+  send_up(static_cast<std::uint16_t>(topic), pack(message));
 }
 
 void Node::on_report(Id reporter, InternalTopic topic, const Report& report) {

@@ -21,19 +21,10 @@ bool Node::is_full(std::size_t flight, std::size_t size) const noexcept {
 
 // --- Up
 
-Result<void> Node::send_up(std::uint16_t topic, std::string_view content) {
-  if (state_ == State::out) return Error{Errc::peer_gone, 0, "overlay: this member is out"};
-  if (content.size() > kLargestContent) return Error{Errc::limit_reached, 0, "overlay: message", content.size()};
-  if (own_up_bytes_ > options_.queue) return Error{Errc::limit_reached, 0, "overlay: messages up wait", own_up_bytes_};
-  enqueue_up(topic, content);
-  return {};
-}
-
-void Node::enqueue_up(std::uint16_t topic, std::string_view content) {
+void Node::send_up(std::uint16_t topic, std::string_view content) {
+  if (state_ == State::out) return;
   const Up message{options_.self, ++own_sequence_, topic, oob::as_bytes(content)};
-  auto body = std::make_shared<const std::string>(pack(message));
-  own_up_bytes_ += body->size();
-  push_up({std::move(body), 0, 0});
+  push_up({std::make_shared<const std::string>(pack(message)), 0, 0});
 }
 
 void Node::push_up(UpItem item) {
@@ -86,11 +77,8 @@ void Node::deliver_up(ByteSpan body) {
 void Node::on_up_ack(std::uint64_t number) {
   while (!up_.empty() && up_first_ <= std::min(number, up_sent_)) {
     const UpItem& item = up_.front();
-    const std::size_t size = item.body->size();
-    up_flight_ -= size;
-    if (item.child == 0) {
-      own_up_bytes_ -= size;
-    } else if (const auto child = children_.find(item.child); child != children_.end()) {
+    up_flight_ -= item.body->size();
+    if (const auto child = children_.find(item.child); child != children_.end()) {
       child->second.up_ackable = std::max(child->second.up_ackable, item.child_number);
     }
     up_.pop_front();
@@ -102,14 +90,7 @@ void Node::on_up_ack(std::uint64_t number) {
 
 // --- Down
 
-Result<void> Node::send_down(const IdSet& to, std::uint16_t topic, std::string_view content) {
-  if (content.size() > kLargestContent) return Error{Errc::limit_reached, 0, "overlay: message", content.size()};
-  if (down_bytes_ > options_.queue) return Error{Errc::limit_reached, 0, "overlay: messages down wait", down_bytes_};
-  send_down_now(to, topic, content);
-  return {};
-}
-
-void Node::send_down_now(const IdSet& to, std::uint16_t topic, std::string_view content) {
+void Node::send_down(const IdSet& to, std::uint16_t topic, std::string_view content) {
   ++down_received_;
   push_down(to, pack(Down{to, topic, oob::as_bytes(content)}));
 }
@@ -141,7 +122,6 @@ void Node::own_down(const Down& message) {
 
 /// Keeps a message for those below that it is for, and sends it to them.
 void Node::push_down(const IdSet& to, std::string body) {
-  down_bytes_ += body.size();
   down_.push_back({down_received_, to, std::make_shared<const std::string>(std::move(body))});
   for (const auto& [channel, member] : by_channel_) pump_down(children_.at(member));
   trim_down();
@@ -207,7 +187,6 @@ void Node::trim_down() {
       return entry.second.down_acked < first.number && concerns(first, entry.first, entry.second);
     });
     if (wanted) break;
-    down_bytes_ -= first.body->size();
     down_.pop_front();
     ack_later();
   }

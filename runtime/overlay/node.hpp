@@ -4,7 +4,7 @@
 // same code.  docs/design/overlay.md has its guarantees and their proofs.
 //
 // Memory: the sender on each link has at most Options::window bytes in flight.  So a member holds at most that for each
-// child, and Options::queue of its own messages, besides the data of open collective operations.
+// child, and its own messages that are not acknowledged, besides the data of open collective operations.
 // Threads: one at a time.  Functions of Node may be called inside calls of Client, but not inside those of Port.
 #pragma once
 #include <deque>
@@ -66,7 +66,6 @@ struct Options {
   Nanoseconds start = 60'000'000'000;   ///< before a child must have attached for the first time
   Nanoseconds ack_delay = 250'000'000;  ///< before an acknowledgement is sent for less than a quarter of the window
   std::size_t window = 256U << 10;      ///< bytes sent on a link and not acknowledged
-  std::size_t queue = 16U << 20;        ///< bytes of own messages not acknowledged, above which send_*() fails
   std::size_t keys = 256;               ///< keys of collective operations that are kept without an open operation
 };
 
@@ -84,12 +83,11 @@ class Node {
   /// The time at which the user must call on_time().
   [[nodiscard]] Nanoseconds deadline() const noexcept;
 
-  // --- Requests.  Requires: topic >= kFirstUserTopic.
-  /// Sends a message to the root.  Requires: this member is not the root.  Errors: limit_reached (`content` exceeds
-  /// kLargestContent, or !has_room(): try later), peer_gone (this member is out).
-  Result<void> send_up(std::uint16_t topic, std::string_view content);
-  /// Sends a message from the root to the members `to`.  Errors: limit_reached (as send_up).
-  Result<void> send_down(const IdSet& to, std::uint16_t topic, std::string_view content);
+  // --- Requests.  Requires: topic >= kFirstUserTopic, at most kLargestContent bytes.
+  /// Sends a message to the root.  Requires: this member is not the root.  Does nothing if it is out.
+  void send_up(std::uint16_t topic, std::string_view content);
+  /// Sends a message from the root to the members `to`.
+  void send_down(const IdSet& to, std::uint16_t topic, std::string_view content);
   /// This member arrives at its next operation with `key`.  Client::on_release() reports the end.
   void arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data);
   /// At the root: declares `member` lost for a reason that the tree does not know.
@@ -107,8 +105,6 @@ class Node {
   [[nodiscard]] const IdSet& lost() const noexcept { return lost_; }
   /// True when the attached children have acknowledged all messages of the root for their subtrees.
   [[nodiscard]] bool down_settled() const noexcept;
-  /// False when send_up() or send_down() would fail because too many bytes are not acknowledged.
-  [[nodiscard]] bool has_room() const noexcept { return (is_root() ? down_bytes_ : own_up_bytes_) <= options_.queue; }
 
  private:
   friend struct NodeProbe;  // of the tests
@@ -174,7 +170,6 @@ class Node {
   void on_up(Id from, std::uint64_t number, ByteSpan body);
   [[nodiscard]] bool is_full(std::size_t flight, std::size_t size) const noexcept;
   void deliver_up(ByteSpan body);
-  void enqueue_up(std::uint16_t topic, std::string_view content);
   void push_up(UpItem item);
   void pump_up();
   void on_up_ack(std::uint64_t number);
@@ -186,7 +181,6 @@ class Node {
   void trim_down();
   [[nodiscard]] bool concerns(const DownItem& item, Id member, const Child& child) const noexcept;
   void own_down(const Down& message);
-  void send_down_now(const IdSet& to, std::uint16_t topic, std::string_view content);
   void ack_later();
   void send_acks();
   void ack_parent();
@@ -236,7 +230,6 @@ class Node {
   std::uint64_t up_first_ = 1;            // number of up_.front(); the following ones count up
   std::uint64_t up_sent_ = 0;             // number of the last one sent since this member attached
   std::size_t up_flight_ = 0;             // bytes from up_first_ to up_sent_
-  std::size_t own_up_bytes_ = 0;          // bytes of own messages in up_
   std::uint64_t own_sequence_ = 0;        // Up::sequence of the last own message
   std::map<Id, std::uint64_t> heard_of_;  // root: Up::sequence of the last message of each origin
   std::map<Id, Place> places_;            // root: of members that have left their first parent
@@ -244,7 +237,6 @@ class Node {
   std::deque<DownItem> down_;        // messages of the root that some child has still to acknowledge
   std::uint64_t down_received_ = 0;  // number of the root's last message that this member has
   std::uint64_t down_acked_ = 0;     // number acknowledged to the parent
-  std::size_t down_bytes_ = 0;       // bytes in down_
   std::size_t down_unacked_ = 0;     // bytes received since the last acknowledgement to the parent
 
   Collectives collectives_;

@@ -95,12 +95,12 @@ void Node::release(const OperationName& name) {
   message.lost.remove(operation.covered);
   IdSet others = operation.participants;
   others.remove(Range{0, 1});
-  send_down_now(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
+  send_down(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
   if (operation.participants.contains(0)) client_.on_release(message);
   look_at({name.key, name.sequence + 1});
   const Forget unused = collectives_.unused(options_.keys);
   if (unused.names.empty()) return;
-  send_down_now(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(InternalTopic::forget), pack(unused));
+  send_down(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(InternalTopic::forget), pack(unused));
   forget(down_received_, unused);
 }
 

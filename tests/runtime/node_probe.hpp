@@ -11,7 +11,8 @@ struct NodeProbe {
   static std::size_t attached_children(const Node& node) noexcept { return node.by_channel_.size(); }
   /// Bytes of messages that are held for other members.
   static std::size_t held_bytes(const Node& node) noexcept {
-    std::size_t bytes = node.down_bytes_;
+    std::size_t bytes = 0;
+    for (const auto& item : node.down_) bytes += item.body->size();
     for (const auto& item : node.up_) bytes += item.body->size();
     return bytes;
   }

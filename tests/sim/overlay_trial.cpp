@@ -24,7 +24,6 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kBusy = 60 * kMillisecond;       // wishes and faults come within this time
 constexpr std::uint64_t kLongest = 2000 * kMillisecond;  // whatever has not ended by then never does
 constexpr std::size_t kWindow = 2000;
-constexpr std::size_t kQueue = 4000;
 constexpr std::size_t kLargest = 600;  // of a message with what is around it
 constexpr std::uint64_t kUses = 5;     // of each collective operation
 constexpr std::size_t kKeys = 1;       // that are remembered
@@ -180,7 +179,6 @@ Trial::Trial(const TrialPlan& plan)
                     .start = 100 * kMillisecond,
                     .ack_delay = kMillisecond,
                     .window = kWindow,
-                    .queue = kQueue,
                     .keys = kKeys};
   for (Id id = 0; id < plan.members; ++id) {
     world_.members.push_back(std::make_unique<OverlayMember>(world_, id));
@@ -198,9 +196,7 @@ void Trial::at(std::uint64_t time, Id id, std::function<void()> what) {
   });
 }
 
-void Trial::send_up(Id id) {
-  if (member(id).node()->send_up(kFirstUserTopic, content_of(users[id]->sent + 1))) ++users[id]->sent;
-}
+void Trial::send_up(Id id) { member(id).node()->send_up(kFirstUserTopic, content_of(++users[id]->sent)); }
 
 void Trial::send_down(Random random) {
   IdSet to;
@@ -208,8 +204,8 @@ void Trial::send_down(Random random) {
     if (random.chance(0.5)) to.add(id);
   }
   if (random.chance(0.3)) to.add(Range{1, plan_.members});
-  if (to.empty() || !member(0).node()->send_down(to, kFirstUserTopic, content_of(down_number_ + 1))) return;
-  ++down_number_;
+  if (to.empty()) return;
+  member(0).node()->send_down(to, kFirstUserTopic, content_of(++down_number_));
   for (Id id = 1; id < plan_.members; ++id) {
     if (to.contains(id)) users[id]->meant.push_back(down_number_);
   }
@@ -219,16 +215,12 @@ void Trial::send_down(Random random) {
 void Trial::give_up(Id id, const std::string& key) {
   users[id]->given_up.insert(key);
   if (id == 0) return spread(id, key);
-  if (!member(id).node()->send_up(kAbsent, key)) {
-    at(world_.now() + kMillisecond, id, [this, id, key] { give_up(id, key); });
-  }
+  member(id).node()->send_up(kAbsent, key);
 }
 
 void Trial::spread(Id id, const std::string& key) {
   const IdSet all{Range{1, plan_.members}};
-  if (!member(0).node()->send_down(all, kAbsent, std::string{as_text(bytes_of(id))} + key)) {
-    return at(world_.now() + kMillisecond, 0, [this, id, key] { spread(id, key); });
-  }
+  member(0).node()->send_down(all, kAbsent, std::string{as_text(bytes_of(id))} + key);
   users[0]->absent_from[key].add(id);
   member(0).node()->recheck();
 }
@@ -310,7 +302,8 @@ void Trial::check_bounds() {
   for (Id id = 0; id < plan_.members; ++id) {
     const auto* const node = member(id).node();
     if (!healthy(id)) continue;
-    const std::size_t bound = kQueue + kLargest + (kWindow + kLargest) * 2 * plan_.members;
+    const std::size_t own = (id == 0 ? down_number_ : users[id]->sent) + groups.size() * plan_.members;
+    const std::size_t bound = own * kLargest + (kWindow + kLargest) * 2 * plan_.members;
     if (runtime::overlay::NodeProbe::held_bytes(*node) > bound)
       fail(fmt::format("member {} holds {} bytes", id, runtime::overlay::NodeProbe::held_bytes(*node)));
   }

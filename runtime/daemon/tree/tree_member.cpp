@@ -177,13 +177,9 @@ void TreeMember::service() {
   scheduled_ = false;
   handle_arrivals();
   if (const Nanoseconds now = opal::now_ns(); node_->deadline() <= now) node_->on_time(now);
-  while (!waiting_.empty() && node_->has_room()) {
-    Message message = std::move(waiting_.front());
-    waiting_.pop_front();
-    const auto topic = static_cast<std::uint16_t>(message.kind);
-    // They refuse only what has been checked before, or when this member is out.
-    (void)(message.to.empty() ? node_->send_up(topic, std::move(message.content))
-                              : node_->send_down(message.to, topic, std::move(message.content)));
+  for (const Message& message : std::exchange(waiting_, {})) {
+    message.to.empty() ? node_->send_up(message.kind, message.content)
+                       : node_->send_down(message.to, message.kind, message.content);
   }
   set_timer();
   after_service();

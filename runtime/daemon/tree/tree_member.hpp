@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/daemon/tree/messages.hpp"
 #include "runtime/daemon/tree/process_map.hpp"
@@ -57,9 +58,9 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   void on_closed(opal::am::Endpoint& peer);
 
   /// Queues a message: from the root to the members `to`, elsewhere to the root, and then `to` is empty.  The loop
-  /// gives the messages to the Node in order, while it has room.  A message of the root is merged into the last queued
-  /// one if kind and content are the same and no member is in both.  After on_out() messages are dropped. Errors:
-  /// limit_reached (longer than overlay::kLargestContent).
+  /// gives the messages to the Node in order.  A message of the root is merged into the last queued one if kind and
+  /// content are the same and no member is in both.  After on_out() messages are dropped.  Errors: limit_reached
+  /// (longer than overlay::kLargestContent).
   Result<void> send(const overlay::IdSet& to, Kind kind, std::string content);
 
   /// As the functions of overlay::Node.
@@ -123,7 +124,7 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   std::map<const opal::am::Endpoint*, overlay::Channel> channels_;
   overlay::Channel last_channel_ = overlay::kNone;  // the last number given
   std::deque<Arrival> arrivals_;
-  std::deque<Message> waiting_;  // messages that the Node has not taken yet
+  std::vector<Message> waiting_;  // messages for the Node, which the next service() passes on
   ProcessMap process_map_;
   // By name, in order: the next fence of a name may start before the first has ended.
   std::map<std::string, std::deque<pmix::Cluster::Data>> fences_;
