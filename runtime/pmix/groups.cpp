@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PMIx groups: construction and destruction are fences of the members' servers.  The context id is the proposal of the
 // lowest host with members; host h of n proposes 1 + h, 1 + h + n, 1 + h + 2n ..., so all proposals differ.
-#include <cstring>
 #include <memory>
 
 #include "runtime/packing.hpp"
@@ -55,9 +54,7 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
   const bool constructs = operation == PMIX_GROUP_CONSTRUCT;
   Construction wanted{{procs, procs + nprocs}, false, answer, cookie};
   for (const pmix_info_t& info : std::span{directives, ndirectives}) {
-    if (std::strncmp(info.key, PMIX_GROUP_ASSIGN_CONTEXT_ID, PMIX_MAX_KEYLEN) == 0) {
-      wanted.wants_context = constructs && PMIX_INFO_TRUE(&info);
-    }
+    if (PMIX_CHECK_KEY(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID)) wanted.wants_context = constructs && PMIX_INFO_TRUE(&info);
   }
   std::string what = constructs ? "group " : "end of group ";
   what += name;

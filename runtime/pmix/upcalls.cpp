@@ -22,8 +22,6 @@ namespace {
 // libpmix passes no user pointer to the functions of pmix_server_module_t.
 Core* g_core = nullptr;
 
-bool has_key(const pmix_info_t& info, const char* key) { return std::strncmp(info.key, key, PMIX_MAX_KEYLEN) == 0; }
-
 /// The rank of a process of our job.  Empty for a process of another job and for PMIX_RANK_WILDCARD.
 std::optional<unsigned> rank_of(const Core& core, const pmix_proc_t& proc) {
   if (core.job.job_id != proc.nspace || proc.rank >= core.membership.size()) return {};
@@ -51,7 +49,8 @@ void connection_lost(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix
                      pmix_info_t*, std::size_t, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
   std::vector<pmix_proc_t> lost{*source};
   for (const pmix_info_t& info : std::span{infos, count}) {
-    if (has_key(info, PMIX_EVENT_AFFECTED_PROC) && info.value.type == PMIX_PROC) lost.push_back(*info.value.data.proc);
+    if (PMIX_CHECK_KEY(&info, PMIX_EVENT_AFFECTED_PROC) && info.value.type == PMIX_PROC)
+      lost.push_back(*info.value.data.proc);
   }
   g_core->loop.post([lost = std::move(lost)] {
     for (const pmix_proc_t& client : lost) {
@@ -227,7 +226,7 @@ PackedEvent pack_event(pmix_status_t event, std::uint32_t source, pmix_data_rang
 /// PMIX_RANGE_SESSION and PMIX_RANGE_GLOBAL are accepted, and mean the job.
 bool is_for_the_job(std::span<const pmix_info_t> directives) {
   return std::none_of(directives.begin(), directives.end(), [](const pmix_info_t& info) {
-    if (!has_key(info, PMIX_RANGE)) return false;
+    if (!PMIX_CHECK_KEY(&info, PMIX_RANGE)) return false;
     const pmix_data_range_t range = info.value.type == PMIX_DATA_RANGE ? info.value.data.range : PMIX_RANGE_INVALID;
     return range != PMIX_RANGE_UNDEF && range != PMIX_RANGE_NAMESPACE && range != PMIX_RANGE_SESSION &&
            range != PMIX_RANGE_GLOBAL;
@@ -251,7 +250,7 @@ pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* infos, size_t 
   NameRequest request{.kind = NameRequest::Kind::publish};
   pmix_persistence_t persistence = PMIX_PERSIST_SESSION;
   for (const pmix_info_t& info : std::span{infos, ninfo}) {
-    if (has_key(info, PMIX_PERSISTENCE)) {
+    if (PMIX_CHECK_KEY(&info, PMIX_PERSISTENCE)) {
       if (info.value.type != PMIX_PERSIST || info.value.data.persist > PMIX_PERSIST_SESSION) return PMIX_ERR_BAD_PARAM;
       persistence = info.value.data.persist;
     } else if (std::strncmp(info.key, "pmix.", 5) != 0) {  // keys with "pmix." are directives: range, timeout, euid ...
@@ -295,8 +294,9 @@ pmix_status_t lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* in
   if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
   NameRequest request{.kind = NameRequest::Kind::lookup, .names = to_strings(keys)};
   for (const pmix_info_t& info : std::span{infos, ninfo}) {
-    if (has_key(info, PMIX_WAIT)) request.wait = true;
-    if (has_key(info, PMIX_TIMEOUT)) request.timeout_s = static_cast<std::uint64_t>(std::max(to_int(info.value), 0));
+    if (PMIX_CHECK_KEY(&info, PMIX_WAIT)) request.wait = true;
+    if (PMIX_CHECK_KEY(&info, PMIX_TIMEOUT))
+      request.timeout_s = static_cast<std::uint64_t>(std::max(to_int(info.value), 0));
   }
   return serve_names(*proc, std::move(request), [=](int status, const std::vector<PackedItem>& items) {
     answer_lookup(answer, cookie, status, items);
@@ -325,7 +325,7 @@ pmix_status_t meet(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /
 pmix_status_t control_job(const pmix_proc_t* asker, const pmix_proc_t* /*targets*/, size_t /*ntargets*/,
                           const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie) {
   const auto rank = rank_of(*g_core, *asker);
-  if (!rank || ndirectives != 1 || !has_key(directives[0], PMIX_JOB_CTRL_ID)) return PMIX_ERR_NOT_SUPPORTED;
+  if (!rank || ndirectives != 1 || !PMIX_CHECK_KEY(&directives[0], PMIX_JOB_CTRL_ID)) return PMIX_ERR_NOT_SUPPORTED;
   const pmix_value_t& id = directives[0].value;
   if (id.type != PMIX_STRING || id.data.string == nullptr) return PMIX_ERR_BAD_PARAM;
   g_core->loop.post([=, text = std::string{id.data.string}] {
