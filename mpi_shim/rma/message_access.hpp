@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/message_access.hpp — the origin's side of an access that the target's process executes.  The origin
-// sends the data in pieces as active messages.  The target answers each piece, with the old data if the access fetches.
+// sends pieces as active messages: the blocks of the target's memory, and the data.  The target answers each piece, with
+// the old data if the access fetches.  So the target needs to know only predefined datatypes.
 // Accesses to one target are sent in the order of the calls, as the standard requires for accumulates.  At most
 // kMostInFlight pieces per target are in flight, which limits the queue of answers at the target.
 // Owned by the ObjectPool of Windows, which reuses it when the request is complete and released.
@@ -38,8 +39,8 @@ class MessageAccess final : public Request {
   /// Sets the operands of a compare-and-swap, the new value and the one to compare with, and copies them.
   void from_pair(ByteSpan values) noexcept;
 
-  /// Sends pieces of the accesses in the target's queue, until kMostInFlight are in flight.  If the transport or the
-  /// peer's table of datatypes is full, progress calls it again.
+  /// Sends pieces of the accesses in the target's queue, until kMostInFlight are in flight.  If the transport
+  /// is full, progress calls it again.
   static void pump(Window& window, Target& target) noexcept;
 
   /// Handles the answer to one piece; `data`: the old bytes if the access fetches.  May end the access.
@@ -52,18 +53,28 @@ class MessageAccess final : public Request {
  private:
   static const Actions kActions;
   static constexpr std::uint32_t kMostInFlight = 32;  // pieces per target and window
+  static constexpr std::size_t kMostMore = 63;        // Blocks of a piece besides the first
+
+  /// The bytes of a message in front of the data.
+  struct Head {
+    wire::AccessHeader header;
+    std::array<wire::Blocks, kMostMore> more;  // header.more of them
+  };
 
   void begin_sending() noexcept;
   void put_away() noexcept;
-  /// Sends the next piece.  Post::again: the transport or the peer's table of datatypes is full.
   Post send_piece() noexcept;
+  /// Sets the Blocks of the next piece, which fits `room` bytes without the header.  Returns its data bytes.
+  std::uint32_t collect_blocks(std::uint64_t room) noexcept;
+  datatype::Piece next_block(std::uint64_t most) noexcept;
   void end() noexcept;
 
   Windows& windows_;
   Window* window_ = nullptr;
   Target* target_ = nullptr;
-  wire::AccessHeader header_{};
-  datatype::DatatypeRef type_;         // of the memory at the target
+  Head head_{};
+  datatype::Cursor blocks_;            // at the target, those not sent yet
+  datatype::DatatypeRef type_;         // of the memory at the target, as result_type_
   p2p::Buffer origin_;                 // the data to send, in host memory
   std::vector<std::byte> on_host_;     // the copy of data that are in GPU memory; keeps its capacity
   datatype::DatatypeRef origin_type_;  // keeps a derived type alive, as result_type_
@@ -73,8 +84,8 @@ class MessageAccess final : public Request {
   std::uint64_t bytes_ = 0;           // of the target's memory that the access covers
   std::uint64_t sent_ = 0;            // of bytes_
   std::uint64_t answered_ = 0;        // of bytes_
-  std::uint32_t piece_unit_ = 1;      // the size of a piece is a multiple: pieces consist of whole elements
-  bool named_ = false;                // header_.type is set
+  std::uint32_t unit_ = 1;            // the size of a block is a multiple: blocks consist of whole elements
+  bool has_gaps_ = false;             // an element has a gap, so that each is a block
   bool counted_ = false;              // the last piece gets kCounted
 };
 

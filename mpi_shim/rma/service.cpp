@@ -100,17 +100,17 @@ bool Window::owns(std::uint64_t address, std::uint64_t size) const noexcept {
   return true;
 }
 
-void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, datatype::DatatypeRef type,
+void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
                        ByteSpan data) noexcept {
   UpdateLock& lock = own().control->update;
   // Transfers need no lock, but must not overtake deferred updates.
   const bool take = header.action != wire::Action::transfer;
   if (!deferred_.empty() || (take && !lock.try_lock(comm_.rank()))) {
-    deferred_.push_back({&from, header, std::move(type), {data.begin(), data.end()}});
+    deferred_.push_back({&from, header, &type, {data.begin(), data.end()}});
     engine().wait_for_transport(serve_again_);
     return;
   }
-  serve(from, header, *type, data);
+  serve(from, header, type, data);
   if (take) lock.unlock();
 }
 
@@ -154,55 +154,79 @@ bool Window::has_counted_messages() noexcept {
 /// Sends the answer, with the data in fetched_.
 void Window::answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept {
   if (header.has(wire::kCounted)) ++target(header.rank).executed;
-  const wire::AccessReply reply{header.id, header.offset, header.bytes, static_cast<std::uint32_t>(error), 0};
+  const wire::AccessReply reply{header.id, header.bytes, static_cast<std::uint32_t>(error)};
   if (from.send_or_queue(wire::kAccessReply, bytes_of(reply), fetched_) == Post::failed && !from.dead()) {
     log::error("mpi", "the answer to an access of peer {} is lost: {}", to_string(from.peer()),
                to_string(from.error()));
   }
 }
 
+/// Copies the Blocks of the message to blocks_ and removes them from `data`.  False: they do not have header.bytes bytes,
+/// or not whole elements of `type`.
+bool Window::read_blocks(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan& data) {
+  const std::uint64_t size = header.more * std::uint64_t{sizeof(wire::Blocks)};
+  if (size > data.size()) return false;
+  blocks_.resize(header.more + std::size_t{1});
+  blocks_.front() = header.first;
+  std::memcpy(blocks_.data() + 1, data.data(), size);
+  data = data.subspan(size);
+  std::uint64_t left = header.bytes;
+  for (const wire::Blocks& blocks : blocks_) {
+    if (blocks.bytes == 0 || blocks.bytes % type.size() != 0 || blocks.count > left / blocks.bytes) return false;
+    left -= std::uint64_t{blocks.bytes} * blocks.count;
+  }
+  return left == 0;
+}
+
+/// Calls use(Buffer, offset in the packed data) for all blocks of blocks_, until it returns an error, which is the
+/// result.
+template <class Use>
+int Window::for_each_block(const datatype::Datatype& type, Use&& use) {
+  const std::uint64_t base = flavor_ == Flavor::dynamic ? 0 : own().base;
+  std::uint64_t offset = 0;
+  for (const wire::Blocks& blocks : blocks_) {
+    std::uint64_t address = base + blocks.displacement;
+    const std::uint64_t elements = blocks.bytes / static_cast<std::uint64_t>(type.size());
+    for (std::uint32_t i = 0; i < blocks.count; ++i) {
+      const int error = use(Buffer{reinterpret_cast<const void*>(address), elements, type}, offset);
+      if (error != MPI_SUCCESS) return error;
+      address += blocks.stride;
+      offset += blocks.bytes;
+    }
+  }
+  return MPI_SUCCESS;
+}
+
 int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
                       std::uint64_t reply_room) {
-  // The header may be wrong: everything in it is checked before memory is touched.
-  if (!Buffer::fits(header.count, type)) return MPI_ERR_COUNT;
-  const std::uint64_t base = flavor_ == Flavor::dynamic ? 0 : own().base;
-  const std::uint64_t start = base + static_cast<std::uint64_t>(header.displacement);
-  const Buffer there{reinterpret_cast<const void*>(start), header.count, type};
-  const Buffer::Span span = there.span();
+  // The message may be wrong: everything in it is checked before memory is touched.
   const bool pair = header.action == wire::Action::compare_swap;
-  const std::uint64_t sends = !header.has(wire::kStores) ? 0 : pair ? 2 * header.bytes : header.bytes;
-  if (header.offset > there.bytes() || header.bytes > there.bytes() - header.offset || data.size() != sends ||
-      header.bytes > reply_room) {
-    return MPI_ERR_INTERN;
-  }
-  if (!owns(start + static_cast<std::uint64_t>(span.offset), span.size)) return MPI_ERR_RMA_RANGE;
-  datatype::Cursor cursor;
-  there.start(cursor);
-  cursor.seek(static_cast<std::int64_t>(header.offset));
-  if (header.has(wire::kFetches)) {
-    fetched_.resize(header.bytes);
-    cursor.pack(fetched_);
-    p2p::check_copy(cursor.failure());
-    cursor.seek(static_cast<std::int64_t>(header.offset));
-  }
-  if (!header.has(wire::kStores)) return MPI_SUCCESS;
-  switch (header.action) {
-    case wire::Action::transfer: cursor.unpack(data); break;
-    case wire::Action::update: {
-      const auto element = type.signature().uniform;
-      if (!element || header.op > static_cast<std::uint8_t>(op::OpKind::no_op)) return MPI_ERR_OP;
-      if (!op::accumulate(static_cast<op::OpKind>(header.op), *element, data, cursor)) return MPI_ERR_OP;
-      break;
+  const std::uint64_t sends = header.has(wire::kStores) ? (pair ? 2 : 1) * std::uint64_t{header.bytes} : 0;
+  if (header.bytes > reply_room || !read_blocks(header, type, data) || data.size() != sends) return MPI_ERR_INTERN;
+  const int error = for_each_block(type, [&](const Buffer& there, std::uint64_t /*offset*/) {
+    const Buffer::Span span = there.span();
+    const auto start = reinterpret_cast<std::uint64_t>(there.base()) + static_cast<std::uint64_t>(span.offset);
+    return owns(start, span.size) ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
+  });
+  if (error != MPI_SUCCESS) return error;
+  if (header.has(wire::kFetches)) fetched_.resize(header.bytes);
+  return for_each_block(type, [&](const Buffer& there, std::uint64_t offset) {
+    const std::uint64_t bytes = there.bytes();
+    if (header.has(wire::kFetches)) pack(there, MutableBytes{fetched_}.subspan(offset, bytes));
+    if (!header.has(wire::kStores)) return MPI_SUCCESS;
+    const ByteSpan values = data.subspan(offset, bytes);
+    switch (header.action) {
+      case wire::Action::transfer: unpack(values, there); return MPI_SUCCESS;
+      case wire::Action::update: return combine(static_cast<op::OpKind>(header.op), *type.element(), values, there);
+      case wire::Action::compare_swap:
+        if (header.has(wire::kFetches) &&
+            std::memcmp(fetched_.data() + offset, data.data() + header.bytes + offset, bytes) == 0) {
+          unpack(values, there);
+        }
+        return MPI_SUCCESS;
+      default: return MPI_ERR_INTERN;
     }
-    case wire::Action::compare_swap:
-      if (header.has(wire::kFetches) && std::memcmp(fetched_.data(), data.data() + header.bytes, header.bytes) == 0) {
-        cursor.unpack(data.first(header.bytes));
-      }
-      break;
-    default: return MPI_ERR_INTERN;
-  }
-  p2p::check_copy(cursor.failure());
-  return MPI_SUCCESS;
+  });
 }
 
 }  // namespace mpi_shim::rma

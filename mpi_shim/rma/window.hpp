@@ -155,7 +155,7 @@ class Window final : public handle::Object {
   struct Deferred {
     am::Endpoint* from;
     wire::AccessHeader header;
-    datatype::DatatypeRef type;
+    const datatype::Datatype* type;
     std::vector<std::byte> data;
   };
 
@@ -175,6 +175,7 @@ class Window final : public handle::Object {
   static Buffer here(const Target& target, const Buffer& there) noexcept;
 
   // direct.cpp: updates that this process does itself
+  static int combine(op::OpKind kind, datatype::Element element, ByteSpan values, const Buffer& there);
   int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
@@ -213,13 +214,16 @@ class Window final : public handle::Object {
   bool grant_waiting() noexcept;
   void on_rank_failed(int rank) noexcept;
   void update_claim_for_others() noexcept;
-  void on_access(am::Endpoint& from, const wire::AccessHeader& header, datatype::DatatypeRef type,
+  void on_access(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
                  ByteSpan data) noexcept;
   void serve(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
              ByteSpan data) noexcept;
   void answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept;
   int carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
                 std::uint64_t reply_room);
+  bool read_blocks(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan& data);
+  template <class Use>
+  int for_each_block(const datatype::Datatype& type, Use&& use);
   bool serve_deferred() noexcept;
   [[nodiscard]] bool has_counted_messages() noexcept;
   // synchronisation.cpp: whether all ranks of the exposure epoch have called MPI_Win_complete; whether one has failed.
@@ -264,7 +268,8 @@ class Window final : public handle::Object {
   int granted_ = 0;                 // number of ranks for which this process holds its own access lock
   Retry serve_again_;               // calls serve_deferred()
   std::deque<Deferred> deferred_;   // in the order of arrival
-  std::vector<std::byte> fetched_;  // the data of the next answer; keeps its capacity
+  std::vector<std::byte> fetched_;    // the data of the next answer; keeps its capacity, as blocks_
+  std::vector<wire::Blocks> blocks_;  // of the message that carry_out() executes
 };
 
 }  // namespace mpi_shim::rma

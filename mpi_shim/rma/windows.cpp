@@ -4,19 +4,12 @@
 
 #include <algorithm>
 
-#include "mpi_shim/datatype/construction/description.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
 namespace mpi_shim::rma {
-namespace {
-
-/// Limit for the bytes of a description: a longer one would fill a transport's queue.
-constexpr std::uint64_t kMostDescription = 8 << 20;
-
-}  // namespace
 
 Result<std::unique_ptr<Windows>> Windows::open(p2p::Engine& engine, const Config& config, bool helper) {
   std::unique_ptr<Windows> windows{new Windows{engine, config, helper}};
@@ -32,7 +25,6 @@ Result<void> Windows::install() {
   for (const Tag tag : {wire::kLock, wire::kUnlock}) {
     OPAL_TRY(context.set_handler(tag, btl::bind<&Windows::on_lock>(*this, "mpi window lock")));
   }
-  OPAL_TRY(context.set_handler(wire::kType, btl::bind<&Windows::on_type>(*this, "mpi datatype")));
   OPAL_TRY(context.set_handler(wire::kAccess, btl::bind<&Windows::on_access>(*this, "mpi window access")));
   return context.set_handler(wire::kAccessReply, btl::bind<&Windows::on_access_reply>(*this, "mpi window reply"));
 }
@@ -117,15 +109,9 @@ void Windows::on_access(btl::Delivery& delivery) noexcept {
   if (!read_object(delivery.data, header)) return refuse(delivery, "it is too short");
   Window* const window = find(delivery, header.window, header.rank);
   if (window == nullptr) return refuse(delivery, "no such window with the sender in it");
-  datatype::DatatypeRef type;
-  if (header.type < wire::kTypeSlot) {
-    if (datatype::Datatype* named = datatype::predefined(header.type)) type = datatype::DatatypeRef::share(*named);
-  } else if (const auto types = types_.find(&am::sender(delivery));
-             types != types_.end() && header.type - wire::kTypeSlot < wire::kTypeSlots) {
-    type = types->second.received[header.type - wire::kTypeSlot].type;
-  }
-  if (!type) return refuse(delivery, "no such datatype");
-  window->on_access(am::sender(delivery), header, std::move(type), delivery.data.subspan(sizeof header));
+  const datatype::Datatype* const type = datatype::predefined(header.type);
+  if (type == nullptr) return refuse(delivery, "no such datatype");
+  window->on_access(am::sender(delivery), header, *type, delivery.data.subspan(sizeof header));
 }
 
 void Windows::on_access_reply(btl::Delivery& delivery) noexcept {
@@ -135,59 +121,6 @@ void Windows::on_access_reply(btl::Delivery& delivery) noexcept {
   if (access == nullptr || !access->is_to(am::sender(delivery))) return refuse(delivery, "no such access");
   access->on_reply(reply, delivery.data.subspan(sizeof reply));
 }
-
-void Windows::on_type(btl::Delivery& delivery) noexcept {
-  wire::TypeHeader header{};
-  if (!read_object(delivery.data, header) || header.slot >= wire::kTypeSlots) return refuse(delivery, "it is garbled");
-  Types::Received& received = types_[&am::sender(delivery)].received[header.slot];
-  const ByteSpan part = delivery.data.subspan(sizeof header);
-  if (header.offset == 0) received.bytes.clear();
-  if (header.offset != received.bytes.size() || header.total > kMostDescription ||
-      part.size() > header.total - header.offset) {
-    return refuse(delivery, "its parts do not fit together");
-  }
-  received.bytes.insert(received.bytes.end(), part.begin(), part.end());
-  if (received.bytes.size() != header.total) return;
-  auto type = datatype::from_description(received.bytes);
-  received.bytes = {};
-  received.type = {};
-  if (!type) return refuse(delivery, "it describes no datatype");
-  received.type = std::move(*type);
-}
-
-Result<std::uint32_t> Windows::describe_type(p2p::Peer& peer, const datatype::Datatype& type) {
-  Types& types = types_[peer.endpoint];
-  for (std::uint32_t slot = 0; slot < wire::kTypeSlots; ++slot) {
-    if (types.sent[slot].type.get() != &type) continue;
-    ++types.sent[slot].users;
-    return slot;
-  }
-  std::uint32_t slot = types.next;
-  while (types.sent[slot].users != 0) {
-    slot = (slot + 1) % wire::kTypeSlots;
-    if (slot == types.next) return Error{Errc::busy, 0, "all slots of datatypes are in use"};
-  }
-  const std::vector<std::byte> description = datatype::describe(type);
-  if (description.size() > kMostDescription) {
-    return Error{Errc::limit_reached, 0, "the description of a datatype", description.size()};
-  }
-  wire::TypeHeader header{slot, 0, description.size(), 0};
-  const std::uint64_t room = peer.endpoint->attributes().max_send - sizeof header;
-  for (ByteSpan left{description}; !left.empty();) {
-    const ByteSpan part = left.first(std::min<std::uint64_t>(room, left.size()));
-    if (peer.endpoint->send_or_queue(wire::kType, bytes_of(header), part) == Post::failed)
-      return peer.endpoint->error();
-    header.offset += part.size();
-    left = left.subspan(part.size());
-  }
-  types.next = (slot + 1) % wire::kTypeSlots;
-  types.sent[slot].type =
-      datatype::DatatypeRef::share(const_cast<datatype::Datatype&>(type));  // only the reference count changes
-  types.sent[slot].users = 1;
-  return slot;
-}
-
-void Windows::release_type(p2p::Peer& peer, std::uint32_t slot) noexcept { --types_[peer.endpoint].sent[slot].users; }
 
 void Windows::peer_failed(p2p::Peer& peer) noexcept {
   under_way_.for_each([&](MessageAccess& access) {

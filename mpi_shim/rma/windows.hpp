@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/windows.hpp — all windows of this process on one VCI.  It dispatches the messages of peers to their
-// windows, and holds the accesses in flight and the datatypes that peers and this process have described to each other.
+// windows, and holds the accesses in flight.
 // Owned by its VCI; borrows the engine and the windows.  Threads: under the Context's lock, unless a function says
 // that it takes the lock.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "mpi_shim/attribute/attributes.hpp"
 #include "mpi_shim/base/object_pool.hpp"
-#include "mpi_shim/datatype/datatype.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 #include "mpi_shim/p2p/transfer_table.hpp"
 #include "mpi_shim/rma/config.hpp"
@@ -66,22 +63,6 @@ class Windows final : private p2p::PollingObserver {
   friend class Transfer;
   friend class MessageAccess;
 
-  /// The datatypes that this process has described to one peer (sent), and those that the peer has described
-  /// (received).
-  struct Types {
-    struct Described {
-      datatype::DatatypeRef type;
-      std::uint32_t users = 0;  // accesses that are not complete and name the slot
-    };
-    struct Received {
-      datatype::DatatypeRef type;
-      std::vector<std::byte> bytes;  // the parts received so far of an incomplete description
-    };
-    std::array<Described, wire::kTypeSlots> sent;
-    std::array<Received, wire::kTypeSlots> received;
-    std::uint32_t next = 0;  // the slot of `sent` at which the search for an unused one begins
-  };
-
   Windows(p2p::Engine& engine, const Config& config, bool helper) noexcept
       : engine_(engine), config_(config), may_help_(helper) {}
   Result<void> install();
@@ -92,17 +73,10 @@ class Windows final : private p2p::PollingObserver {
   void on_sleep_end() noexcept override { set_attention(Attention::State::computes); }
   void set_attention(Attention::State state) noexcept;
 
-  /// The slot under which the peer knows `type`; sends the description first if the peer does not know the type.  The
-  /// slot keeps the type until release_type(). Errors: busy (all slots are in use), limit_reached (the description is
-  /// too long), those of sending.
-  Result<std::uint32_t> describe_type(p2p::Peer& peer, const datatype::Datatype& type);
-  void release_type(p2p::Peer& peer, std::uint32_t slot) noexcept;
-
   /// The window with this number; null if there is none, or if the sender of the message is not its rank `rank`.
   Window* find(const btl::Delivery& delivery, std::uint32_t window, std::int32_t rank) noexcept;
   void on_signal(btl::Delivery& delivery) noexcept;
   void on_lock(btl::Delivery& delivery) noexcept;
-  void on_type(btl::Delivery& delivery) noexcept;
   void on_access(btl::Delivery& delivery) noexcept;
   void on_access_reply(btl::Delivery& delivery) noexcept;
   /// Logs that a message is dropped.
@@ -117,7 +91,6 @@ class Windows final : private p2p::PollingObserver {
   ObjectPool<Transfer, Windows> transfers_;
   ObjectPool<MessageAccess, Windows> message_accesses_;
   p2p::TransferTable<MessageAccess> under_way_;
-  std::unordered_map<const am::Endpoint*, Types> types_;
 };
 
 }  // namespace mpi_shim::rma

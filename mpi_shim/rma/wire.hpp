@@ -3,6 +3,7 @@
 // order: both processes must have the same architecture.  In all messages `window` is the id of the window's
 // communicator, `rank` the rank of the sender in it, and `id` the number that the origin has given to an access.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
@@ -17,10 +18,9 @@ inline constexpr Tag kLock = kFirst + 2;         ///< LockRequest: answered late
 inline constexpr Tag kGranted = kFirst + 3;      ///< Signal: answers kLock; the receiver of the Signal has the lock
 inline constexpr Tag kUnlock = kFirst + 4;       ///< LockRequest: releases a granted lock; answered by kUnlocked
 inline constexpr Tag kUnlocked = kFirst + 5;     ///< Signal: answers kUnlock
-inline constexpr Tag kType = kFirst + 6;         ///< TypeHeader, then a part of a description
-inline constexpr Tag kAccess = kFirst + 7;       ///< AccessHeader, then data; answered by kAccessReply
-inline constexpr Tag kAccessReply = kFirst + 8;  ///< AccessReply, then data
-inline constexpr Tag kRefused = kFirst + 9;      ///< Signal: answers kLock; a process failed while it held the lock
+inline constexpr Tag kAccess = kFirst + 6;       ///< AccessHeader, Blocks, data; answered by kAccessReply
+inline constexpr Tag kAccessReply = kFirst + 7;  ///< AccessReply, then data
+inline constexpr Tag kRefused = kFirst + 8;      ///< Signal: answers kLock; a process failed while it held the lock
 inline constexpr Tag kLast = kRefused;
 
 struct Signal {
@@ -35,58 +35,53 @@ struct LockRequest {
   std::uint32_t reserved;
 };
 
-/// Part of the description of a datatype (datatype/construction/description.hpp).  Later accesses name it by `slot`.
-struct TypeHeader {
-  std::uint32_t slot;
-  std::uint32_t reserved;
-  std::uint64_t total;   ///< bytes of the description
-  std::uint64_t offset;  ///< of this part; parts come in order
-};
-
 enum class Action : std::uint8_t {
   transfer,      ///< bytes as they are: MPI_Put, MPI_Get
   update,        ///< element by element with `op`
   compare_swap,  ///< data: the new value, then the one to compare with
 };
 
-/// One piece of an access to the receiver's memory; the pieces of one access arrive in order.
+/// `count` blocks of the receiver's memory, `stride` bytes apart.
+struct Blocks {
+  std::uint64_t displacement;  ///< of the first: bytes from the window's base; in a dynamic window the address
+  std::uint64_t stride;        ///< modulo 2^64, as is `displacement`
+  std::uint32_t bytes;         ///< data bytes of a block: whole elements of AccessHeader::type
+  std::uint32_t count;
+};
+
+/// One piece of an access to the receiver's memory; the pieces of one access arrive in order.  `more` Blocks follow,
+/// then the data in the order of the blocks.
 struct AccessHeader {
   std::uint32_t window;
   std::int32_t rank;
   std::uint64_t id;
-  std::int64_t displacement;  ///< bytes from the window's base; in a dynamic window the address
-  std::uint64_t count;        ///< instances of the datatype, in the whole access
-  std::uint64_t offset;       ///< of this piece in the packed data of the whole access, in bytes
-  std::uint64_t bytes;        ///< of the target's memory that this piece covers
-  std::uint32_t type;         ///< handle of a predefined datatype, or kTypeSlot + slot
+  std::uint32_t bytes;  ///< of all blocks together
+  std::uint32_t more;
+  std::uint16_t type;  ///< handle of the predefined datatype that the blocks consist of
   Action action;
   std::uint8_t op;     ///< op::OpKind of an update
   std::uint8_t flags;  ///< kStores, kFetches, kCounted
-  std::uint8_t reserved;
+  std::array<std::uint8_t, 3> reserved;
+  Blocks first;
 
   [[nodiscard]] bool has(std::uint8_t flag) const noexcept { return (flags & flag) != 0; }
 };
 inline constexpr std::uint8_t kStores = 1;   ///< `bytes` of data follow; for compare_swap 2 * bytes
 inline constexpr std::uint8_t kFetches = 2;  ///< the reply carries the bytes as they were before
 inline constexpr std::uint8_t kCounted = 4;  ///< the sender has counted the message (target/attention.hpp)
-static_assert(sizeof(AccessHeader) == 56, "layout v1");
+static_assert(sizeof(AccessHeader) == 56 && sizeof(Blocks) == 24, "layout v2");
 
-inline constexpr std::uint32_t kTypeSlot = 0x400;  ///< greater than every predefined handle
-inline constexpr std::uint32_t kTypeSlots = 64;    ///< descriptions of one peer that a process keeps at a time
-
-/// Answers one piece; `id`, `offset` and `bytes` are those of its AccessHeader.  If the piece fetches and `error` is
-/// MPI_SUCCESS, `bytes` of data follow.
+/// Answers one piece; `id` and `bytes` are those of its AccessHeader.  If the piece fetches and `error` is MPI_SUCCESS,
+/// `bytes` of data follow.
 struct AccessReply {
   std::uint64_t id;
-  std::uint64_t offset;
-  std::uint64_t bytes;
+  std::uint32_t bytes;
   std::uint32_t error;  ///< an MPI error class
-  std::uint32_t reserved;
 };
 
 static_assert(std::has_unique_object_representations_v<Signal> &&
                   std::has_unique_object_representations_v<LockRequest> &&
-                  std::has_unique_object_representations_v<TypeHeader> &&
+                  std::has_unique_object_representations_v<Blocks> &&
                   std::has_unique_object_representations_v<AccessHeader> &&
                   std::has_unique_object_representations_v<AccessReply>,
               "no padding: these go out as bytes");
