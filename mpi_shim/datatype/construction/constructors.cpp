@@ -17,8 +17,6 @@ using opal::Result;
 Error invalid(const char* what) { return {Errc::invalid_argument, 0, what}; }
 Error too_large(const char* what) { return {Errc::limit_reached, 0, what}; }
 
-constexpr const char* kOtherArguments = "its arguments are not those of the constructor";
-
 /// MPI_Type_contiguous, _vector and _create_hvector.  Integers: count | block length, stride.  A stride in bytes
 /// (_create_hvector) is in the addresses.
 Result<void> add_vector(Assembly& assembly, const Recipe& recipe) {
@@ -29,7 +27,6 @@ Result<void> add_vector(Assembly& assembly, const Recipe& recipe) {
   const std::int64_t count = integers.next();
   const std::int64_t length = contiguous ? count : integers.next();
   std::int64_t stride = contiguous || in_bytes ? 0 : integers.next();
-  if (!integers.fit() || recipe.addresses.size() != (in_bytes ? 1U : 0U)) return invalid(kOtherArguments);
   if (count < 0) return invalid("a negative count");
   if (length < 0) return invalid("a negative block length");
   if (in_bytes) {
@@ -52,15 +49,10 @@ Result<void> add_blocks(Assembly& assembly, const Recipe& recipe) {
   const std::int64_t count = integers.next();
   const Counts lengths = integers.list(equal ? 1 : count);
   const Counts places = in_extents ? integers.list(count) : Counts{recipe.addresses};
-  const auto number = static_cast<std::size_t>(count);
-  if (!integers.fit() || places.size() != number || recipe.addresses.size() != (in_extents ? 0 : number) ||
-      (own_parts && recipe.types.size() != number)) {
-    return invalid(kOtherArguments);
-  }
   if (std::any_of(lengths.begin(), lengths.end(), [](std::int64_t length) { return length < 0; })) {
     return invalid("a negative block length");
   }
-  for (std::size_t i = 0; i < number; ++i) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
     const Datatype& part = *recipe.types[own_parts ? i : 0];
     std::int64_t place = places[i];
     if (in_extents && __builtin_mul_overflow(place, part.extent(), &place)) return too_large("displacement * extent");
@@ -71,7 +63,6 @@ Result<void> add_blocks(Assembly& assembly, const Recipe& recipe) {
 
 /// MPI_Type_create_resized.  Addresses: lower bound, extent.
 Result<void> add_resized(Assembly& assembly, const Recipe& recipe) {
-  if (!recipe.integers.empty() || recipe.addresses.size() != 2) return invalid(kOtherArguments);
   std::int64_t ub = 0;
   if (__builtin_add_overflow(recipe.addresses[0], recipe.addresses[1], &ub)) return too_large("lower bound + extent");
   assembly.add(*recipe.types[0], 1, 0, 0);
@@ -89,7 +80,6 @@ Result<void> add_section(Assembly& assembly, const Recipe& recipe) {
   const Counts subsizes = integers.list(dimensions);
   const Counts starts = integers.list(dimensions);
   const auto order = static_cast<Order>(integers.next());
-  if (!integers.fit() || !recipe.addresses.empty()) return invalid(kOtherArguments);
   if (dimensions == 0) return invalid("no dimension");
   if (order != Order::c && order != Order::fortran) return invalid("an unknown order");
   std::int64_t step = part.extent();  // bytes between neighbours in dimension d
@@ -117,7 +107,6 @@ Result<void> add_section(Assembly& assembly, const Recipe& recipe) {
 }
 
 Result<DatatypeRef> dup(Recipe recipe) {
-  if (!recipe.integers.empty() || !recipe.addresses.empty()) return invalid(kOtherArguments);
   const DatatypeRef part = recipe.types[0];
   OPAL_TRY_ASSIGN(DatatypeRef copy, handle::create<Datatype>(part->bounds(), part->layout(), std::move(recipe)));
   if (part->is_committed()) copy->commit();
@@ -127,7 +116,6 @@ Result<DatatypeRef> dup(Recipe recipe) {
 }  // namespace
 
 Result<DatatypeRef> construct(Recipe recipe) {
-  if (recipe.combiner != Combiner::structure && recipe.types.size() != 1) return invalid(kOtherArguments);
   Assembly assembly;
   switch (recipe.combiner) {
     case Combiner::dup: return dup(std::move(recipe));

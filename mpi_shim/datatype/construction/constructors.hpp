@@ -22,11 +22,10 @@ enum class Distribution : int { none = 16, block = 17, cyclic = 18 };
 /// MPI_DISTRIBUTE_DFLT_DARG in the ABI, so an explicit block size of 19 in MPI_Type_create_darray means the default.
 inline constexpr std::int64_t kDefaultArgument = 19;
 
-/// A new datatype that keeps its parts alive.  It is uncommitted, unless it is the dup of a committed one.  The recipe
-/// may come from a peer: all of it is checked.  Requires: no reference in recipe.types is empty. Errors:
-/// invalid_argument (arguments that do not fit the constructor, a combiner without a constructor here: named, f90_*,
-/// value_index; a negative count or block length, an array section outside its array), limit_reached (a size or bound
-/// beyond 63 bits), no_memory.
+/// A new datatype that keeps its parts alive.  It is uncommitted, unless it is the dup of a committed one.  Requires:
+/// the recipe has the number of arguments and parts that its constructor has; no reference in recipe.types is empty.
+/// Errors: invalid_argument (a combiner without a constructor here: named, f90_*, value_index; a negative count or block
+/// length, an array section outside its array), limit_reached (a size or bound beyond 63 bits), no_memory.
 opal::Result<DatatypeRef> construct(Recipe recipe);
 
 }  // namespace mpi_shim::datatype

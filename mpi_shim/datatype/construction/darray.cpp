@@ -82,7 +82,6 @@ Result<DatatypeRef> construct_darray(Recipe recipe) {
   const Counts arguments = integers.list(number);
   const Counts grid_sizes = integers.list(number);
   const auto order = static_cast<Order>(integers.next());
-  if (!integers.fit() || !recipe.addresses.empty()) return bad("its arguments are not those of the constructor");
   if (number == 0) return bad("no dimension");
   if (order != Order::c && order != Order::fortran) return bad("an unknown order");
   const std::size_t dimensions = sizes.size();
