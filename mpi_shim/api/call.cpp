@@ -75,14 +75,9 @@ int Call::answer_name(const std::string& name, char* text, int* length) {
   });
 }
 
-void Call::target(rma::Window* window, int rank) {
+void Call::target(rma::Window* window, int rank, const char* argument) {
   if ((rank < 0 || rank >= window->size()) && rank != MPI_PROC_NULL) [[unlikely]]
-    fail_target(*window, rank);
-}
-
-void Call::fail_target(const rma::Window& window, int rank) {
-  fail(MPI_ERR_RANK,
-       fmt::format("argument target_rank is {}, but the window has the ranks 0 to {}", rank, window.size() - 1));
+    fail_rank(argument, rank, window->size(), "the window");
 }
 
 void Call::info(MPI_Info handle) {
@@ -94,8 +89,7 @@ void Call::info(MPI_Info handle) {
 void Call::root(const comm::Communicator* comm, int rank) {
   if (rank >= 0 && rank < comm->remote_size()) return;
   if (comm->is_inter() && (rank == MPI_ROOT || rank == MPI_PROC_NULL)) return;
-  fail(MPI_ERR_ROOT,
-       fmt::format("argument root is {}, but {} has the ranks 0 to {}", rank, name_of(*comm), comm->remote_size() - 1));
+  fail_rank("root", rank, comm->remote_size(), name_of(*comm), MPI_ERR_ROOT);
 }
 
 void Call::fail_handle(int error_class, const char* argument, const char* kind) {
@@ -110,9 +104,8 @@ void Call::fail_count(MPI_Count count, const char* argument) {
   fail(MPI_ERR_COUNT, fmt::format("argument {} is negative: {}", argument, count));
 }
 
-void Call::fail_rank(const char* argument, int rank, const comm::Communicator& comm) {
-  fail(MPI_ERR_RANK, fmt::format("argument {} is {}, but {} has the ranks 0 to {}", argument, rank, name_of(comm),
-                                 comm.remote_size() - 1));
+void Call::fail_rank(const char* argument, int rank, int size, const std::string& where, int error_class) {
+  fail(error_class, fmt::format("argument {} is {}, but {} has the ranks 0 to {}", argument, rank, where, size - 1));
 }
 
 void Call::fail_op(const op::Op& op, const datatype::Datatype& type) {

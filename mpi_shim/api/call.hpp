@@ -102,7 +102,7 @@ class Call {
   /// An error handler that is predefined or of kind `own` (comm_function or win_function).
   std::shared_ptr<const comm::Errhandler> errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own);
   /// Checks that `rank` is a rank of the window or MPI_PROC_NULL.
-  void target(rma::Window* window, int rank);
+  void target(rma::Window* window, int rank, const char* argument = "target_rank");
 
   std::shared_ptr<const comm::Group> group(MPI_Group handle, const char* argument = "group") {
     std::shared_ptr<const comm::Group> group = find_group(handle);
@@ -160,14 +160,19 @@ class Call {
     return op;
   }
 
+  /// Checks that `rank` is one of the ranks 0 to size - 1 of `where`.
+  void rank(const char* argument, int rank, int size, const char* where) {
+    if (rank < 0 || rank >= size) [[unlikely]]
+      fail_rank(argument, rank, size, where);
+  }
   /// Checks that `rank` is a rank to send to, or MPI_PROC_NULL; source() also takes MPI_ANY_SOURCE.
   void destination(const comm::Communicator* comm, int rank) {
     if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL) [[unlikely]]
-      fail_rank("dest", rank, *comm);
+      fail_rank("dest", rank, comm->remote_size(), name_of(*comm));
   }
   void source(const comm::Communicator* comm, int rank) {
     if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL && rank != MPI_ANY_SOURCE) [[unlikely]]
-      fail_rank("source", rank, *comm);
+      fail_rank("source", rank, comm->remote_size(), name_of(*comm));
   }
   void send_tag(int tag, const char* argument = "tag") {
     if (tag < 0) [[unlikely]]
@@ -222,8 +227,8 @@ class Call {
   [[noreturn, gnu::cold]] void end_process() const;
   [[noreturn, gnu::cold]] void fail_handle(int error_class, const char* argument, const char* kind);
   [[noreturn, gnu::cold]] void fail_kind(const char* argument, const char* kind);
-  [[noreturn, gnu::cold]] void fail_rank(const char* argument, int rank, const comm::Communicator& comm);
-  [[noreturn, gnu::cold]] void fail_target(const rma::Window& window, int rank);
+  [[noreturn, gnu::cold]] void fail_rank(const char* argument, int rank, int size, const std::string& where,
+                                         int error_class = MPI_ERR_RANK);
   [[noreturn, gnu::cold]] void fail_op(const op::Op& op, const datatype::Datatype& type);
   [[noreturn, gnu::cold]] void fail_tag(const char* argument, int tag);
   [[noreturn, gnu::cold]] void fail_null(const char* argument);

@@ -98,9 +98,7 @@ OPAL_MPI_CALL(Cart_coords, (Call & call, MPI_Comm comm, int rank, int maxdims, i
   comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, communicator);
   if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
-  if (rank < 0 || rank >= communicator->size()) {
-    call.fail(MPI_ERR_RANK, "argument rank is " + std::to_string(rank) + ", which is not in the communicator");
-  }
+  call.rank("rank", rank, communicator->size(), "argument comm");
   const std::size_t count = count_of(*grid, maxdims);
   if (count != 0) call.pointer(coords, "coords");
   grid->coordinates_of(rank, {coords, count});

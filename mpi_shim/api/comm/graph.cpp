@@ -111,14 +111,14 @@ OPAL_MPI_CALL(Graph_get, (Call & call, MPI_Comm comm, int maxindex, int maxedges
 OPAL_MPI_CALL(Graph_neighbors_count, (Call & call, MPI_Comm comm, int rank, int* nneighbors)) {
   const comm::Communicator* const communicator = call.comm(comm);
   const auto* const graph = call.topology<comm::Graph>(communicator, "graph");
-  check_ranks(call, *communicator, 1, &rank, "rank");
+  call.rank("rank", rank, communicator->size(), "argument comm");
   return call.answer(nneighbors, "nneighbors", [&] { return static_cast<int>(graph->neighbours(rank).size()); });
 }
 
 OPAL_MPI_CALL(Graph_neighbors, (Call & call, MPI_Comm comm, int rank, int maxneighbors, int neighbors[])) {
   const comm::Communicator* const communicator = call.comm(comm);
   const auto* const graph = call.topology<comm::Graph>(communicator, "graph");
-  check_ranks(call, *communicator, 1, &rank, "rank");
+  call.rank("rank", rank, communicator->size(), "argument comm");
   if (maxneighbors > 0) call.pointer(neighbors, "neighbors");
   const std::span<const int> found = graph->neighbours(rank);
   store({found.begin(), found.end()}, neighbors, maxneighbors);

@@ -31,11 +31,9 @@ OPAL_MPI_CALL(Intercomm_create_from_groups,
   call.pointer(stringtag, "stringtag");
   call.pointer(newintercomm, "newintercomm");
   if (local->rank() == MPI_UNDEFINED) call.fail(MPI_ERR_GROUP, "this process is not in argument local_group");
-  if (local_leader < 0 || local_leader >= local->size()) {
-    call.fail(MPI_ERR_RANK, "argument local_leader is not in argument local_group");
-  }
-  if (local->rank() == local_leader && (remote_leader < 0 || remote_leader >= remote->size())) {
-    call.fail(MPI_ERR_RANK, "argument remote_leader is not in argument remote_group");
+  call.rank("local_leader", local_leader, local->size(), "argument local_group");
+  if (local->rank() == local_leader) {
+    call.rank("remote_leader", remote_leader, remote->size(), "argument remote_group");
   }
   return hand_out(
       call,
@@ -46,19 +44,13 @@ OPAL_MPI_CALL(Intercomm_create_from_groups,
 OPAL_MPI_CALL(Intercomm_create, (Call & call, MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm,
                                  int remote_leader, int tag, MPI_Comm* newintercomm)) {
   comm::Communicator* const local = call.intracomm(local_comm, "local_comm");
-  if (local_leader < 0 || local_leader >= local->size()) {
-    call.fail(MPI_ERR_RANK, "argument local_leader is " + std::to_string(local_leader) + ", but local_comm has " +
-                                std::to_string(local->size()) + " processes");
-  }
+  call.rank("local_leader", local_leader, local->size(), "argument local_comm");
   call.send_tag(tag);
   call.pointer(newintercomm, "newintercomm");
   comm::Communicator* peer = nullptr;
   if (local->rank() == local_leader) {
     peer = call.comm(peer_comm, "peer_comm");
-    if (remote_leader < 0 || remote_leader >= peer->remote_size()) {
-      call.fail(MPI_ERR_RANK, "argument remote_leader is " + std::to_string(remote_leader) + ", but peer_comm has " +
-                                  std::to_string(peer->remote_size()) + " processes");
-    }
+    call.rank("remote_leader", remote_leader, peer->remote_size(), "argument peer_comm");
   }
   return hand_out(call, connect_sides(call.process().communicators(), *local, local_leader, peer, remote_leader, tag),
                   newintercomm);

@@ -22,16 +22,6 @@ void check_assertion(Call& call, int assertion, int known) {
             fmt::format("argument assert is {}, which has bits that this function does not define", assertion));
 }
 
-[[noreturn, gnu::cold]] void fail_rank(Call& call, const rma::Window& window, int rank) {
-  call.fail(MPI_ERR_RANK,
-            fmt::format("argument rank is {}, but the window has the ranks 0 to {}", rank, window.size() - 1));
-}
-
-void check_rank(Call& call, const rma::Window& window, int rank) {
-  if (rank < 0 || rank >= window.size()) [[unlikely]]
-    fail_rank(call, window, rank);
-}
-
 constexpr int kPostAssertions = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;
 constexpr int kFenceAssertions = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
 constexpr const char* kOtherEpoch = "another epoch is open; end it before this call";
@@ -41,10 +31,10 @@ constexpr const char* kNonePassive = "no passive target epoch is open";
 
 /// A function whose only other argument is a rank.
 int on_rank(Call& call, int rank, MPI_Win win, const char* wrong, int (rma::Window::*step)(int)) {
-  rma::Window& window = *call.window(win);
+  rma::Window* const window = call.window(win);
+  call.target(window, rank, "rank");
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
-  check_rank(call, window, rank);
-  return synchronised(call, (window.*step)(rank), wrong);
+  return synchronised(call, (window->*step)(rank), wrong);
 }
 
 /// A function whose only argument is the window.
@@ -88,8 +78,8 @@ OPAL_MPI_CALL(Win_lock, (Call & call, int lock_type, int rank, int assertion, MP
   if (lock_type != MPI_LOCK_EXCLUSIVE && lock_type != MPI_LOCK_SHARED) {
     call.fail(MPI_ERR_LOCKTYPE, "argument lock_type is neither MPI_LOCK_EXCLUSIVE nor MPI_LOCK_SHARED");
   }
+  call.target(window, rank, "rank");
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
-  check_rank(call, *window, rank);
   check_assertion(call, assertion, MPI_MODE_NOCHECK);
   return synchronised(call, window->lock(rank, lock_type == MPI_LOCK_EXCLUSIVE, assertion), kOtherEpoch);
 }
