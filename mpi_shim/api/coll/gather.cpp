@@ -66,14 +66,14 @@ int scatterv(Call& call, const Form& form, const void* sendbuf, const Count* sen
                 &coll::HostTeam::scatterv, listed_blocks(sendbuf, sendcounts, displs, sendtype));
 }
 
-template <class Build, class Share, class MakeBlocks>
+template <class Build, class MakeBlocks>
 int allgather_with(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-                   MPI_Comm comm, Build build, Share share, MakeBlocks&& make_blocks) {
+                   MPI_Comm comm, Build build, MakeBlocks&& make_blocks) {
   comm::Communicator* const communicator = call.comm(comm);
   const std::optional<p2p::Buffer> own = own_block(call, sendbuf, sendcount, sendtype, !communicator->is_inter());
   const coll::Blocks blocks = make_blocks(call, communicator->remote_size());
   return form.run(
-      call, *communicator, [&](coll::HostTeam& team) { return (team.*share)(own, blocks); },
+      call, *communicator, [&](coll::HostTeam& team) { return team.allgather(own, blocks); },
       [&](auto& schedule) { build(schedule, own, blocks); },
       [&](auto& schedule, const auto& sides) { build_inter_allgather(schedule, sides, *own, blocks); });
 }
@@ -81,14 +81,14 @@ int allgather_with(Call& call, const Form& form, const void* sendbuf, MPI_Count 
 int allgather(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
               void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   return allgather_with(call, form, sendbuf, sendcount, sendtype, comm, coll::build_allgather,
-                        &coll::HostTeam::allgather, even_blocks(recvbuf, recvcount, recvtype));
+                        even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
 int allgatherv(Call& call, const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
   return allgather_with(call, form, sendbuf, sendcount, sendtype, comm, coll::build_allgatherv,
-                        &coll::HostTeam::allgatherv, listed_blocks(recvbuf, recvcounts, displs, recvtype));
+                        listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
 }  // namespace

@@ -163,18 +163,9 @@ int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& 
   return MPI_SUCCESS;
 }
 
-HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
-  if (!one_host()) return allgatherv(own, blocks);
-  const std::uint64_t bytes = block(blocks, segment_.rank()).bytes();
-  if (!takes_blocks(bytes)) return std::nullopt;
-  return bytes == 0 ? MPI_SUCCESS : allgather_here(own, blocks);
-}
-
-int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blocks) {
+int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blocks, std::uint64_t longest) {
   const int me = segment_.rank();
   const Buffer& mine = block(blocks, me);
-  std::uint64_t longest = 0;
-  for (const Buffer& one : blocks) longest = std::max(longest, one.bytes());
   for (std::uint64_t offset = 0; offset < longest; offset += segment_.slot_bytes()) {
     segment_.begin(piece(longest, offset));
     if (offset < mine.bytes()) {
@@ -194,7 +185,7 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
   return MPI_SUCCESS;
 }
 
-HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const Blocks& blocks) {
+HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
   // Every rank knows all sizes, so all ranks decide alike.
   std::uint64_t total = 0;
   std::uint64_t longest = 0;
@@ -204,7 +195,7 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
     longest = std::max(longest, one.bytes());
   }
   if (total == 0) return MPI_SUCCESS;
-  if (one_host()) return allgather_here(own, blocks);
+  if (one_host()) return allgather_here(own, blocks, longest);
   if (total > kShareBelow.bytes) return std::nullopt;
   const int me = comm_.rank();
   std::byte* const memory = packed(total);

@@ -62,9 +62,8 @@ class HostTeam {
   /// Requires: all blocks have the same size.  `own` and `blocks`: see algorithms/gather.hpp.
   Outcome gather(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root);
-  Outcome allgather(const std::optional<Buffer>& own, const Blocks& blocks);
   /// Blocks of any size; every rank knows all sizes.
-  Outcome allgatherv(const std::optional<Buffer>& own, const Blocks& blocks);
+  Outcome allgather(const std::optional<Buffer>& own, const Blocks& blocks);
   /// &out == &in is MPI_IN_PLACE, here and in alltoallv().
   Outcome alltoall(const Blocks& out, const Blocks& in);
   /// Blocks of any size; only the sender and the receiver of a block know its size.
@@ -105,8 +104,8 @@ class HostTeam {
   /// The second part of alltoall(): the leader packs the blocks for other hosts from the slots, exchanges them with the
   /// other leaders, and passes the received blocks to the ranks of this host in its slot.
   int alltoall_between(const Blocks& in, std::uint64_t bytes);
-  /// Requires: the blocks have at least one byte together.
-  int allgather_here(const std::optional<Buffer>& own, const Blocks& blocks);
+  /// `longest`: the bytes of the longest block; not 0.
+  int allgather_here(const std::optional<Buffer>& own, const Blocks& blocks, std::uint64_t longest);
   struct PairsAre {
     bool to_one = false;    ///< each rank has a block for at most one rank (gatherv)
     bool in_place = false;  ///< the outgoing blocks are in the receive buffers
