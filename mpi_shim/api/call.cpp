@@ -39,9 +39,7 @@ int Call::raise_on(MPI_Comm comm, int error_class) {
 }
 
 rma::Window* Call::window(MPI_Win handle) {
-  auto* window = handle::find<rma::Window>(handle);
-  if (window == nullptr) [[unlikely]]
-    fail_handle(MPI_ERR_WIN, "win", "window");
+  auto* const window = find<rma::Window>(handle, MPI_ERR_WIN, "win", "window");
   scope_ = handle;
   return window;
 }
@@ -81,9 +79,7 @@ void Call::target(rma::Window* window, int rank, const char* argument) {
 }
 
 void Call::info(MPI_Info handle) {
-  if (handle != MPI_INFO_NULL && handle::find<info::Info>(handle) == nullptr) {
-    fail_handle(MPI_ERR_INFO, "info", "info object");
-  }
+  if (handle != MPI_INFO_NULL) find<info::Info>(handle, MPI_ERR_INFO, "info", "info object");
 }
 
 void Call::root(const comm::Communicator* comm, int rank) {

@@ -73,10 +73,17 @@ class Call {
   /// As raise_class(), with the error handler of `comm`; for MPI_COMM_NULL with the one that fail() uses.
   [[gnu::cold]] int raise_on(MPI_Comm comm, int error_class);
 
+  /// The object that `handle` names.  `kind` is its name in the message of the error.
+  template <class T, class Handle>
+  T* find(Handle handle, int error_class, const char* argument, const char* kind) {
+    T* const found = handle::find<T>(handle);
+    if (found == nullptr) [[unlikely]]
+      fail_handle(error_class, argument, kind);
+    return found;
+  }
+
   comm::Communicator* comm(MPI_Comm handle, const char* argument = "comm") {
-    auto* communicator = handle::find<comm::Communicator>(handle);
-    if (communicator == nullptr) [[unlikely]]
-      fail_handle(MPI_ERR_COMM, argument, "communicator");
+    auto* const communicator = find<comm::Communicator>(handle, MPI_ERR_COMM, argument, "communicator");
     scope_ = handle;
     return communicator;
   }
@@ -136,10 +143,7 @@ class Call {
 
   /// A datatype, committed or not.
   datatype::Datatype* any_type(MPI_Datatype handle, const char* argument = "datatype") {
-    auto* type = handle::find<datatype::Datatype>(handle);
-    if (type == nullptr) [[unlikely]]
-      fail_handle(MPI_ERR_TYPE, argument, "datatype");
-    return type;
+    return find<datatype::Datatype>(handle, MPI_ERR_TYPE, argument, "datatype");
   }
   /// A committed datatype.
   const datatype::Datatype* type(MPI_Datatype handle, const char* argument = "datatype") {
@@ -149,11 +153,10 @@ class Call {
     return type;
   }
 
+  op::Op* any_op(MPI_Op handle) { return find<op::Op>(handle, MPI_ERR_OP, "op", "operation"); }
   /// A reduction that is defined for `datatype`.
   const op::Op* op(MPI_Op handle, MPI_Datatype datatype) {
-    const auto* op = handle::find<op::Op>(handle);
-    if (op == nullptr) [[unlikely]]
-      fail_handle(MPI_ERR_OP, "op", "operation");
+    const op::Op* const op = any_op(handle);
     const datatype::Datatype* const type = this->type(datatype);
     if (!op->reduces(*type)) [[unlikely]]
       fail_op(*op, *type);

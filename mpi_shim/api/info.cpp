@@ -10,9 +10,7 @@ namespace mpi_shim::api {
 namespace {
 
 info::Info* find(Call& call, MPI_Info handle) {
-  auto* const info = handle::find<info::Info>(handle);
-  if (info == nullptr) call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
-  return info;
+  return call.find<info::Info>(handle, MPI_ERR_INFO, "info", "info object");
 }
 
 info::Info* find_writable(Call& call, MPI_Info handle) {

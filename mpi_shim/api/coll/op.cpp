@@ -16,12 +16,6 @@ int create(Call& call, Function* function, int commute, MPI_Op* op) {
   return MPI_SUCCESS;
 }
 
-op::Op* find(Call& call, MPI_Op handle) {
-  auto* op = handle::find<op::Op>(handle);
-  if (op == nullptr) call.fail(MPI_ERR_OP, "argument op is not a valid operation");
-  return op;
-}
-
 int reduce_local(Call& call, const void* inbuf, void* inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op handle) {
   const p2p::Buffer in = call.buffer(inbuf, count, datatype);
   const p2p::Buffer inout = call.buffer(inoutbuf, count, datatype);
@@ -40,7 +34,7 @@ int reduce_local(Call& call, const void* inbuf, void* inoutbuf, MPI_Count count,
 OPAL_MPI_FORWARD_BOTH(Op_create, create)
 
 OPAL_MPI_CALL(Op_free, (Call & call, MPI_Op* op)) {
-  op::Op* const object = find(call, call.at(op, "op"));
+  op::Op* const object = call.any_op(call.at(op, "op"));
   if (object->is_predefined()) call.fail(MPI_ERR_OP, "a predefined operation cannot be freed");
   object->retire();
   *op = MPI_OP_NULL;
@@ -48,7 +42,7 @@ OPAL_MPI_CALL(Op_free, (Call & call, MPI_Op* op)) {
 }
 
 OPAL_MPI_CALL(Op_commutative, (Call & call, MPI_Op op, int* commute)) {
-  const op::Op* const object = find(call, op);
+  const op::Op* const object = call.any_op(op);
   return call.answer(commute, "commute", [&] { return object->is_commutative(); });
 }
 

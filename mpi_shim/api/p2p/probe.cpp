@@ -101,9 +101,7 @@ int matched_probe(Call& call, int source, int tag, MPI_Comm comm, int* flag, MPI
 }
 
 MessageObject* find_message(Call& call, const MPI_Message* handle) {
-  auto* const message = handle::find<MessageObject>(call.at(handle, "message"));
-  if (message == nullptr) call.fail(MPI_ERR_REQUEST, "argument message is not a valid message");
-  return message;
+  return call.find<MessageObject>(call.at(handle, "message"), MPI_ERR_REQUEST, "message", "message");
 }
 
 /// A started receive of the message; ends the message's handle.

@@ -60,37 +60,6 @@ struct SendrecvArguments {
   int recvtag;
   std::unique_ptr<std::byte[]> packed{};  ///< replace: the packed copy of the data to send
 
-  static SendrecvArguments of(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
-                              int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
-                              int recvtag, MPI_Comm handle) {
-    SendrecvArguments both{call.comm(handle),
-                           call.buffer(sendbuf, sendcount, sendtype, dest),
-                           dest,
-                           sendtag,
-                           call.buffer(recvbuf, recvcount, recvtype, source),
-                           source,
-                           recvtag};
-    both.check(call);
-    return both;
-  }
-
-  /// MPI_Sendrecv_replace: `buf` is sent and then overwritten.  It is checked unless both partners are MPI_PROC_NULL.
-  static SendrecvArguments of_replace(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
-                                      int sendtag, int source, int recvtag, MPI_Comm handle) {
-    SendrecvArguments both{call.comm(handle),
-                           {},
-                           dest,
-                           sendtag,
-                           call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source),
-                           source,
-                           recvtag};
-    both.check(call);
-    both.packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(both.in.bytes()));
-    both.out = p2p::Buffer::of_bytes(both.packed.get(), both.in.bytes());
-    copy(both.in, both.out);  // from `buf`
-    return both;
-  }
-
   void check(Call& call) const {
     call.destination(comm, dest);
     call.send_tag(sendtag, "sendtag");
@@ -186,17 +155,33 @@ template <class Result>
 int sendrecv(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
              void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm handle,
              Result* result) {
-  return run(call,
-             SendrecvArguments::of(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-                                   source, recvtag, handle),
-             result);
+  SendrecvArguments both{call.comm(handle),
+                         call.buffer(sendbuf, sendcount, sendtype, dest),
+                         dest,
+                         sendtag,
+                         call.buffer(recvbuf, recvcount, recvtype, source),
+                         source,
+                         recvtag};
+  both.check(call);
+  return run(call, std::move(both), result);
 }
 
+/// `buf` is sent and then overwritten.  It is checked unless both partners are MPI_PROC_NULL.
 template <class Result>
 int sendrecv_replace(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
                      int recvtag, MPI_Comm handle, Result* result) {
-  return run(call, SendrecvArguments::of_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, handle),
-             result);
+  SendrecvArguments both{call.comm(handle),
+                         {},
+                         dest,
+                         sendtag,
+                         call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source),
+                         source,
+                         recvtag};
+  both.check(call);
+  both.packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(both.in.bytes()));
+  both.out = p2p::Buffer::of_bytes(both.packed.get(), both.in.bytes());
+  copy(both.in, both.out);  // from `buf`
+  return run(call, std::move(both), result);
 }
 
 }  // namespace

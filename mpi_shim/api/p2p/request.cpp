@@ -7,10 +7,8 @@
 namespace mpi_shim::api {
 namespace {
 
-Request* find(Call& call, const MPI_Request* handle) {
-  auto* const request = handle::find<Request>(call.at(handle, "request"));  // also null for MPI_REQUEST_NULL
-  if (request == nullptr) call.fail(MPI_ERR_REQUEST, "argument request is not a valid request");
-  return request;
+Request* find(Call& call, const MPI_Request* handle) {  // an error also for MPI_REQUEST_NULL
+  return call.find<Request>(call.at(handle, "request"), MPI_ERR_REQUEST, "request", "request");
 }
 
 void start(Call& call, MPI_Request* handle) {

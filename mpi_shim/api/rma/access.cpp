@@ -54,8 +54,8 @@ int access(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatyp
 
 /// Checks the operation of an accumulate: predefined, and defined on the elements of the target's datatype.
 op::OpKind accumulation(Call& call, MPI_Op handle, const rma::Place& target) {
-  const auto* op = handle::find<op::Op>(handle);
-  if (op == nullptr || op->kind() == op::OpKind::user) {
+  const op::Op* const op = call.any_op(handle);
+  if (op->kind() == op::OpKind::user) {
     call.fail(MPI_ERR_OP, "argument op is not a predefined operation");
   }
   if (target.count != 0 && target.type->size() != 0 && !accumulates(op->kind(), *target.type)) {
