@@ -78,18 +78,6 @@ void combine_pair(Kernel kernel, const ElementInfo& pair, const std::byte* in, s
   std::memcpy(inout + value_bytes, b.data() + pair.second_offset, pair.size - value_bytes);
 }
 
-void accumulate_pairs(Kernel kernel, const ElementInfo& pair, opal::ByteSpan packed, Cursor& target) noexcept {
-  for (; !packed.empty(); packed = packed.subspan(pair.size)) {
-    // Not in place: the kernel would write a whole pair, with the gap, which may hold other data of the application.
-    const std::int64_t start = target.position();
-    std::array<std::byte, 64> dense{};
-    target.pack(std::span{dense}.first(pair.size));
-    combine_pair(kernel, pair, packed.data(), dense.data());
-    target.seek(start);
-    target.unpack(std::span{dense}.first(pair.size));
-  }
-}
-
 bool is_on_gpu(Cursor& target) noexcept {
   if (!opal::gpu::active()) [[likely]]
     return false;
@@ -99,8 +87,9 @@ bool is_on_gpu(Cursor& target) noexcept {
   return !opal::gpu::is_host(first);
 }
 
-/// Computes on copies in host memory, of at most kMostCopied bytes at a time.
-void accumulate_on_gpu(OpKind kind, Element element, opal::ByteSpan packed, Cursor& target) {
+/// Computes on packed copies in host memory, of at most kMostCopied bytes at a time.  For pairs, too: the kernel would
+/// write a whole pair, with the gap, which may hold other data of the application.
+void accumulate_by_copy(OpKind kind, Element element, opal::ByteSpan packed, Cursor& target) {
   constexpr std::size_t kMostCopied = std::size_t{256} << 10;
   const std::size_t size = info(element).size;
   std::vector<std::byte> room(std::min(packed.size(), kMostCopied / size * size));
@@ -153,10 +142,8 @@ opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan eleme
     target.seek(target.position() + static_cast<std::int64_t>(elements.size()));
   } else if (kind == OpKind::replace) {
     target.unpack(elements);
-  } else if (is_on_gpu(target)) {
-    accumulate_on_gpu(kind, element, elements, target);
-  } else if (facts.element_class == ElementClass::pair) {
-    accumulate_pairs(kernel, facts, elements, target);
+  } else if (is_on_gpu(target) || facts.element_class == ElementClass::pair) {
+    accumulate_by_copy(kind, element, elements, target);
   } else {
     while (!elements.empty()) {  // pieces are whole elements, since elements are contiguous and all alike
       const datatype::Piece piece = target.next_piece(elements.size());

@@ -83,12 +83,7 @@ void Receive::accept(const Incoming& message) noexcept {
 }
 
 void Receive::accept_data(ByteSpan data) noexcept {
-  const ByteSpan wanted = data.first(static_cast<std::size_t>(wanted_));
-  if (buffer_.contiguous() != nullptr) {
-    copy_bytes(buffer_.contiguous(), wanted.data(), wanted.size());
-  } else {
-    unpack(wanted, buffer_);
-  }
+  unpack(data.first(static_cast<std::size_t>(wanted_)), buffer_);
   finish();
 }
 
