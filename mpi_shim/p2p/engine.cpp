@@ -34,10 +34,9 @@ Engine::Engine(am::Context& context, Connector& connector, const Config& config,
 
 Result<void> Engine::install() {
   OPAL_TRY(context_.set_handler(wire::kEager, btl::bind<&Engine::on_eager>(*this, "mpi eager message")));
-  for (const Tag tag : {wire::kEagerSync, wire::kRendezvous, wire::kFailure}) {
+  for (const Tag tag : {wire::kRendezvous, wire::kFailure}) {
     OPAL_TRY(context_.set_handler(tag, btl::bind<&Engine::on_first_message>(*this, "mpi message")));
   }
-  OPAL_TRY(context_.set_handler(wire::kMatched, btl::bind<&Engine::on_matched>(*this, "mpi matched")));
   OPAL_TRY(context_.set_handler(wire::kCancel, btl::bind<&Engine::on_cancel>(*this, "mpi cancel")));
   OPAL_TRY(context_.set_handler(wire::kCancelled, btl::bind<&Engine::on_cancelled>(*this, "mpi cancelled")));
   OPAL_TRY(context_.set_handler(wire::kClearToSend, btl::bind<&Engine::on_clear_to_send>(*this, "mpi clear to send")));
@@ -97,7 +96,7 @@ void Engine::set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept {
   endpoint.upper = &peer;
   const btl::Attributes& limits = endpoint.attributes();
   const std::uint64_t asked = config_.eager_limit.bytes != 0 ? config_.eager_limit.bytes : limits.eager;
-  const std::uint64_t carried = limits.max_send - sizeof(wire::SyncHeader);
+  const std::uint64_t carried = limits.max_send - sizeof(wire::RendezvousHeader);
   peer.eager_below_when_free = std::min(asked, carried) + 1;
   const std::uint64_t in_stream = config_.eager_limit.bytes != 0 ? asked : 2 * asked;
   peer.eager_below_in_stream = std::min(in_stream, carried) + 1;

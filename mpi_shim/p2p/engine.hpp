@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/engine.hpp — point-to-point messages of one VCI over active messages.  Protocols: eager, synchronous
-// eager, and rendezvous.  In a rendezvous the receiver fetches the data by a get if the transport needs no help of the
-// sender for it; otherwise the sender pushes them, and the offer carries the first part.  Without unexpected-message
-// credit a sender uses rendezvous, which limits the memory that a target needs for unexpected messages (credit.cpp).
+// mpi_shim/p2p/engine.hpp — point-to-point messages of one VCI over active messages.  Protocols: eager and rendezvous;
+// a synchronous send is a rendezvous.  In a rendezvous the receiver fetches the data by a get if the transport needs no
+// help of the sender for it; otherwise the sender pushes them, and the offer carries the first part.  Without
+// unexpected-message credit a sender uses rendezvous, which limits the memory that a target needs for unexpected
+// messages (credit.cpp).
 // The Engine has the open channels, the transfers in flight, and the operations that wait for the transport.
 // Owns the pools of requests; borrows the Context, the Connector, channels and peers.
 // Threads: any; takes the Context's lock, except where a function requires that the caller holds it.  wait() and
@@ -363,7 +364,6 @@ class Engine {
   Send* find_send(const btl::Delivery& delivery, Message& message, bool (Send::*awaits)() const noexcept) noexcept;
   void on_eager(btl::Delivery& delivery) noexcept;
   void on_first_message(btl::Delivery& delivery) noexcept;
-  void on_matched(btl::Delivery& delivery) noexcept;
   void on_cancel(btl::Delivery& delivery) noexcept;
   void on_cancelled(btl::Delivery& delivery) noexcept;
   void on_clear_to_send(btl::Delivery& delivery) noexcept;

@@ -69,11 +69,6 @@ Send* Engine::find_send(const btl::Delivery& delivery, Message& message,
   return send;
 }
 
-void Engine::on_matched(btl::Delivery& delivery) noexcept {
-  wire::Answer message{};
-  if (Send* const send = find_send(delivery, message, &Send::awaits_match)) send->end(MPI_SUCCESS);
-}
-
 void Engine::on_cancel(btl::Delivery& delivery) noexcept {
   wire::Cancel message{};
   if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");

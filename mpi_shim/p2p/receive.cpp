@@ -78,7 +78,6 @@ void Receive::accept(const Incoming& message) noexcept {
     return end(aborted ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER);
   }
   if (message.kind == wire::kRendezvous) return begin_rendezvous(message);
-  if (message.kind == wire::kEagerSync) engine_.send_control(*from_, wire::kMatched, wire::Answer{message.send_id});
   accept_data(message.payload);
 }
 
@@ -95,15 +94,16 @@ void Receive::begin_rendezvous(const Incoming& message) noexcept {
 }
 
 void Receive::ask_for_data(std::uint64_t send_id, ByteSpan first_part) noexcept {
-  // The sender of this offer has already failed; peer_failed() does not run again to end this receive.
-  if (wanted_ != 0 && from_->dead()) [[unlikely]]
-    return end(MPI_ERR_PROC_ABORTED);
   received_ = 0;
   ++engine_.rendezvous_;
   append(first_part.first(std::min<std::size_t>(first_part.size(), wanted_)));
-  if (received_ != wanted_) id_ = engine_.receiving_.add(*this);
+  const bool complete = received_ == wanted_;
+  // The sender of this offer has already failed; peer_failed() does not run again to end this receive.
+  if (!complete && from_->dead()) [[unlikely]]
+    return end(MPI_ERR_PROC_ABORTED);
+  if (!complete) id_ = engine_.receiving_.add(*this);
   engine_.send_control(*from_, wire::kClearToSend, wire::ClearToSend{send_id, id_, wanted_});
-  if (received_ == wanted_) end(outcome_.error);
+  if (complete) end(outcome_.error);
 }
 
 bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {

@@ -107,14 +107,15 @@ Post Send::post_message(am::Endpoint& endpoint) noexcept {
   const std::uint64_t sent_before = peer_->sent;
   const std::uint64_t sent = sent_before + Peer::cost(buffer_.bytes());
   const std::uint64_t below = peer_->offered == 0 ? peer_->eager_below_when_free : peer_->eager_below_in_stream;
-  const bool eager = buffer_.bytes() < below && sent <= peer_->may_send;
+  const bool eager = mode_ == Mode::standard && buffer_.bytes() < below && sent <= peer_->may_send;
   if (eager) peer_->sent = sent;
-  const bool answered = !eager || mode_ == Mode::synchronous;
   // The answer may arrive before the post returns (a peer in the same process), so everything is set up before.
-  if (answered && id_ == 0) id_ = engine_.sending_.add(*this);
-  if (answered) step_ = Step::answer;
+  if (!eager && id_ == 0) id_ = engine_.sending_.add(*this);
+  if (!eager) step_ = Step::answer;
   set_offered(!eager);
-  const Post post = eager ? post_eager(endpoint) : post_offer(endpoint);
+  const wire::MatchHeader header = match_header();
+  const Post post = eager ? send_part(endpoint, wire::kEager, bytes_of(header), buffer_, 0, buffer_.bytes())
+                          : post_offer(endpoint);
   if (post == Post::again || post == Post::failed) {  // nothing has gone out
     step_ = Step::first_message;
     set_offered(false);
@@ -129,19 +130,8 @@ void Send::set_offered(bool offered) noexcept {
   peer_->offered += offered ? 1 : -1;
 }
 
-Post Send::post_eager(am::Endpoint& endpoint) noexcept {
-  if (mode_ == Mode::synchronous) {
-    const wire::SyncHeader header{match_header(), 0, id_};
-    return send_part(endpoint, wire::kEagerSync, bytes_of(header), buffer_, 0, buffer_.bytes());
-  }
-  const wire::MatchHeader header = match_header();
-  return send_part(endpoint, wire::kEager, bytes_of(header), buffer_, 0, buffer_.bytes());
-}
-
-std::uint64_t Send::first_part(const am::Endpoint& endpoint) const noexcept {
-  if (buffer_.contiguous() == nullptr) return 0;
-  const std::uint64_t carried = endpoint.attributes().max_send - sizeof(wire::RendezvousHeader);
-  const std::uint64_t part = std::min({buffer_.bytes(), peer_->eager_below_when_free - 1, carried});
+std::uint64_t Send::first_part() const noexcept {
+  const std::uint64_t part = std::min(buffer_.bytes(), peer_->eager_below_when_free - 1);
   return peer_->sent + Peer::cost(part) <= peer_->may_send ? part : 0;
 }
 
@@ -151,7 +141,7 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
   std::array<std::byte, sizeof(wire::RendezvousHeader) + MemoryHandle::kMaxSize> bytes;
   std::size_t size = sizeof(wire::RendezvousHeader);
   wire::RendezvousHeader header{match_header(), 0, id_, buffer_.bytes(), 0};
-  // A small message, which is offered for lack of credit only, is not worth a registration.
+  // A small message, which is synchronous or offered for lack of credit, is not worth a registration.
   // GPU memory is registered only if the transfer does not pass through host memory; otherwise a push costs the same.
   const bool large = buffer_.bytes() >= peer_->eager_below_when_free &&
                      (opal::gpu::is_host(buffer_.contiguous()) || endpoint.gpu_direct());
@@ -169,9 +159,9 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
     }
   }
   std::memcpy(bytes.data(), &header, sizeof header);
-  pushed_ = header.address == 0 ? first_part(endpoint) : 0;
+  pushed_ = header.address == 0 ? first_part() : 0;
   if (pushed_ != 0) peer_->sent += Peer::cost(pushed_);
-  return endpoint.send_inline(wire::kRendezvous, ByteSpan{bytes}.first(size), {buffer_.contiguous(), pushed_});
+  return send_part(endpoint, wire::kRendezvous, ByteSpan{bytes}.first(size), buffer_, 0, pushed_);
 }
 
 void Send::on_clear_to_send(const wire::ClearToSend& message) noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/p2p/send.hpp — a send request, for every send that Engine::send_at_once() does not complete.
-// Life: first message (eager data, or the offer of a rendezvous) -> synchronous and rendezvous sends wait for an answer
-// (Matched; Finished; or ClearToSend, then they push the data) -> done.
+// Life: first message (eager data, or the offer of a rendezvous) -> an offer waits for an answer (Finished, or
+// ClearToSend, upon which the rest of the data is pushed) -> done.
 // Owned by the Engine's pool; borrows channel, peer and buffer.  Threads: under the Context's lock.
 #pragma once
 #include <cstdint>
@@ -21,7 +21,7 @@ class Engine;
 
 enum class Mode : std::uint8_t {
   standard,
-  synchronous,
+  synchronous,  ///< always a rendezvous; the offer carries a short message whole
   failed,   ///< sends kFailure instead of a message of a failed collective; the receive ends with MPI_ERR_OTHER
   aborted,  ///< as failed, because of a dead process; the receive ends with MPI_ERR_PROC_ABORTED
 };
@@ -45,10 +45,9 @@ class Send final : public Request, private Stalled {
   Post post_first_message() noexcept;
   Post post_message(am::Endpoint& endpoint) noexcept;
   void set_offered(bool offered) noexcept;  // also counts in Peer::offered
-  Post post_eager(am::Endpoint& endpoint) noexcept;
   Post post_offer(am::Endpoint& endpoint) noexcept;
   /// How many bytes of the message an offer without a memory handle carries: up to the eager limit, if credit is left.
-  [[nodiscard]] std::uint64_t first_part(const am::Endpoint& endpoint) const noexcept;
+  [[nodiscard]] std::uint64_t first_part() const noexcept;
   [[nodiscard]] int first_outcome() const noexcept;
   [[nodiscard]] int why_failed() noexcept;
   /// Sends data until all are sent (then the send is done), the send has failed, or the transport is full (false).
@@ -58,8 +57,7 @@ class Send final : public Request, private Stalled {
   void on_cancelled() noexcept;
   void end(int error_class) noexcept;
   // Whether the send waits for this answer.  A peer may send any answer at any time, so the handlers check.
-  [[nodiscard]] bool awaits_match() const noexcept { return step_ == Step::answer && !offered_; }
-  [[nodiscard]] bool awaits_fetch() const noexcept { return step_ == Step::answer && offered_; }
+  [[nodiscard]] bool awaits_fetch() const noexcept { return step_ == Step::answer; }
   [[nodiscard]] bool awaits_cancelled() const noexcept { return step_ == Step::answer && cancelling_; }
   [[nodiscard]] wire::MatchHeader match_header() const noexcept {
     return wire::match_header(channel_->context, channel_->rank, tag_);

@@ -15,28 +15,26 @@
 namespace mpi_shim::p2p::wire {
 
 // The comment of a tag names the content of the message: a struct of this file, then what follows it.
-// Tags from kMatched on have opal::kAnswerBit: sm reserves buffers for them (opal/btl/tag.hpp).
+// Tags from kClearToSend on have opal::kAnswerBit: sm reserves buffers for them (opal/btl/tag.hpp).
 inline constexpr Tag kEager = kMpiTags.first;           ///< MatchHeader, data
-inline constexpr Tag kEagerSync = kMpiTags.first + 1;   ///< SyncHeader, data; the receiver answers with kMatched
-inline constexpr Tag kRendezvous = kMpiTags.first + 2;  ///< RendezvousHeader, memory handle or first part of the data;
+inline constexpr Tag kRendezvous = kMpiTags.first + 1;  ///< RendezvousHeader, memory handle or first part of the data;
                                                         ///< the receiver answers with kClearToSend or kFinished
-inline constexpr Tag kMatched =
-    kMpiTags.first + opal::kAnswerBit;             ///< Answer: a synchronous eager message found its receive
-inline constexpr Tag kClearToSend = kMatched + 1;  ///< ClearToSend: the receiver asks the sender to push the data
-inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data: one pushed piece
-inline constexpr Tag kFinished = kMatched + 2;     ///< Answer: the receiver has fetched the data by get
-inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: returns unexpected-message credit to the sender
+inline constexpr Tag kClearToSend =
+    kMpiTags.first + opal::kAnswerBit;              ///< ClearToSend: the receiver asks the sender to push the data
+inline constexpr Tag kData = kMpiTags.first + 2;    ///< DataHeader, data: one pushed piece
+inline constexpr Tag kFinished = kClearToSend + 1;  ///< Answer: the receiver has fetched the data by get
+inline constexpr Tag kCredit = kClearToSend + 2;    ///< Credit: returns unexpected-message credit to the sender
 
-inline constexpr Tag kCancel = kMpiTags.first + 4;  ///< Cancel: drop this send's message unless it was matched
-inline constexpr Tag kCancelled = kMatched + 5;     ///< Answer: the message is dropped.  None if it was matched before
+inline constexpr Tag kCancel = kMpiTags.first + 3;   ///< Cancel: drop this send's message unless it was matched
+inline constexpr Tag kCancelled = kClearToSend + 4;  ///< Answer: the message is dropped.  None if it was matched before
 
 /// Report and text (process/deadlock.cpp), to rank 0: what a blocked process waits for.
-inline constexpr Tag kWaiting = kMpiTags.first + 5;
+inline constexpr Tag kWaiting = kMpiTags.first + 4;
 
 /// MatchHeader, Failure.  A rank whose collective has failed sends it instead of the message; it ends the receive.
-inline constexpr Tag kFailure = kMpiTags.first + 6;
+inline constexpr Tag kFailure = kMpiTags.first + 5;
 
-inline constexpr Tag kWake = kMatched + 4;  ///< no data: wakes a receiver that sleeps for an event in shared memory
+inline constexpr Tag kWake = kClearToSend + 3;  ///< no data: wakes a receiver that sleeps for an event in shared memory
 
 /// The fields that matching compares.
 struct MatchHeader {
@@ -61,13 +59,6 @@ inline MatchHeader match_header(std::uint32_t context, int source, int tag) noex
 }
 static_assert(offsetof(MatchHeader, source) == 4 && offsetof(MatchHeader, tag) == 8);
 
-struct SyncHeader {
-  MatchHeader match;
-  std::uint32_t reserved;
-  std::uint64_t send_id;
-};
-static_assert(sizeof(SyncHeader) == 24 && offsetof(SyncHeader, send_id) == 16, "layout v1");
-
 struct RendezvousHeader {
   MatchHeader match;
   std::uint32_t reserved;
@@ -78,7 +69,7 @@ struct RendezvousHeader {
 };
 static_assert(sizeof(RendezvousHeader) == 40 && offsetof(RendezvousHeader, size) == 24, "layout v1");
 
-/// The data of kMatched, kCancelled and kFinished.
+/// The data of kCancelled and kFinished.
 struct Answer {
   std::uint64_t send_id;
 };
@@ -109,7 +100,6 @@ struct Credit {
 };
 
 static_assert(std::has_unique_object_representations_v<MatchHeader> &&
-                  std::has_unique_object_representations_v<SyncHeader> &&
                   std::has_unique_object_representations_v<RendezvousHeader> &&
                   std::has_unique_object_representations_v<Cancel> &&
                   std::has_unique_object_representations_v<ClearToSend> &&

@@ -100,7 +100,7 @@ inline constexpr std::array kSteps{
     Step{.function = "opal::am::Context::State::on_accepted", .transports = kBoth},
     // Messages of MPI: eager, synchronous, rendezvous.
     Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_eager", .visit = 3},
-    Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_matched", .visit = 3},
+    Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_clear_to_send", .visit = 3},
     Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_first_message", .program = "large", .visit = 2},
     Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_finished", .program = "large", .visit = 2},
     Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_clear_to_send", .program = "large", .transports = kTcp},

@@ -16,14 +16,6 @@ bool Incoming::parse(const btl::Delivery& delivery) noexcept {
       if (!take(match)) return false;
       size = payload.size();
       return true;
-    case wire::kEagerSync: {
-      wire::SyncHeader header{};
-      if (!take(header)) return false;
-      match = header.match;
-      send_id = header.send_id;
-      size = payload.size();
-      return true;
-    }
     case wire::kRendezvous: {
       wire::RendezvousHeader header{};
       if (!take(header)) return false;

@@ -12,7 +12,7 @@ namespace mpi_shim::p2p {
 
 struct Incoming {
   am::Endpoint* from = nullptr;
-  Tag kind = 0;  ///< wire::kEager, kEagerSync, kRendezvous or kFailure
+  Tag kind = 0;  ///< wire::kEager, kRendezvous or kFailure
   wire::MatchHeader match{};
   std::uint64_t send_id = 0;  ///< the sender's number of its Send; 0 for kEager and kFailure
   std::uint64_t size = 0;     ///< bytes of the whole message
@@ -23,8 +23,7 @@ struct Incoming {
 
   /// Whether the sender has used unexpected-message credit for `payload`.
   [[nodiscard]] bool took_credit() const noexcept {
-    return kind == wire::kEager || kind == wire::kEagerSync ||
-           (kind == wire::kRendezvous && address == 0 && !payload.empty());
+    return kind == wire::kEager || (kind == wire::kRendezvous && address == 0 && !payload.empty());
   }
   /// Fills a default-constructed object.  False: the bytes are not a valid message of their tag.
   [[nodiscard]] bool parse(const btl::Delivery& delivery) noexcept;
