@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdio>
 
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/process/process.hpp"
@@ -42,7 +43,8 @@ bool is_our_own(Kind kind, const Object& object) {
 
 }  // namespace
 
-std::string Process::describe_leaks() {
+void Process::report_leaks() const {
+  if (!reports_leaks_) return;
   struct Found {
     int count = 0;
     std::string names;
@@ -63,14 +65,18 @@ std::string Process::describe_leaks() {
       }
     }
   }
-  std::string text;
+  const auto print = [&](const std::string& line) {
+    std::fprintf(stderr, "rank %d: MPI_Finalize: %s\n", job_->rank(), line.c_str());
+  };
   for (std::size_t i = 0; i < std::size(kKinds); ++i) {
     const Found& of_kind = found[i];
     if (of_kind.count == 0) continue;
-    text += fmt::format("{} {}{} not freed: {}{}\n", of_kind.count, kKinds[i].one, of_kind.count == 1 ? "" : "s",
-                        of_kind.names, of_kind.count > kMostNamed ? ", ..." : "");
+    print(fmt::format("{} {}{} not freed: {}{}", of_kind.count, kKinds[i].one, of_kind.count == 1 ? "" : "s",
+                      of_kind.names, of_kind.count > kMostNamed ? ", ..." : ""));
   }
-  return text;
+  if (const opal::mpool::Usage usage = job_->memory_usage(); usage.blocks != 0) {
+    print(fmt::format("{} blocks of MPI_Alloc_mem not freed: {} bytes", usage.blocks, usage.used));
+  }
 }
 
 }  // namespace mpi_shim

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -147,18 +145,6 @@ Result<void> Process::leave() {
   }));
   if (barrier != MPI_SUCCESS) return Error{Errc::unreachable, 0, "MPI_Finalize: not every process could be reached"};
   return {};
-}
-
-void Process::report_leaks() const {
-  if (!reports_leaks_) return;
-  std::istringstream lines{describe_leaks()};
-  for (std::string line; std::getline(lines, line);) {
-    std::fprintf(stderr, "rank %d: MPI_Finalize: %s\n", job_->rank(), line.c_str());
-  }
-  if (const opal::mpool::Usage usage = job_->memory_usage(); usage.blocks != 0) {
-    std::fprintf(stderr, "rank %d: MPI_Finalize: %zu blocks of MPI_Alloc_mem not freed: %zu bytes\n", job_->rank(),
-                 usage.blocks, usage.used);
-  }
 }
 
 }  // namespace mpi_shim

@@ -57,10 +57,9 @@ class Process final {
  private:
   Process() = default;
   Result<void> join(int thread_level);
+  /// With mpi_leak_report, prints a line for each kind of MPI object that the program has not freed: their number, and
+  /// names or handles of the first ones.  Requires: no other thread is inside MPI.
   void report_leaks() const;
-  /// One line for each kind of MPI object that the program has not freed: their number, and names or handles of the
-  /// first ones.  Empty: there are none.  Requires: no other thread is inside MPI.
-  static std::string describe_leaks();
 
   static Process* current_;
 
