@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
@@ -14,18 +15,6 @@ namespace mpi_shim::rma {
 namespace {
 
 constexpr std::uint64_t kCopyChunk = std::uint64_t{64} << 10;  // bytes copied while the lock is held once
-
-/// Unlocks at the end of its scope.  Requires: this process holds `lock`.
-class UpdateUnlocker {
- public:
-  explicit UpdateUnlocker(UpdateLock& lock) noexcept : lock_(lock) {}
-  ~UpdateUnlocker() { lock_.unlock(); }
-  UpdateUnlocker(const UpdateUnlocker&) = delete;
-  UpdateUnlocker& operator=(const UpdateUnlocker&) = delete;
-
- private:
-  UpdateLock& lock_;
-};
 
 /// The data of `buffer` as contiguous host memory: the buffer itself, or a packed copy in `room`.
 const std::byte* find_dense(const Buffer& buffer, std::vector<std::byte>& room) {
@@ -83,7 +72,7 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
   const bool stores = kind != op::OpKind::no_op;
   const std::byte* const source = stores ? find_dense(origin, room) : nullptr;
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
-  const UpdateUnlocker unlocker{target.control->update};
+  const std::lock_guard guard{target.control->update, std::adopt_lock};
   if (result != nullptr) p2p::copy(there, *result);
   return stores ? combine(kind, element, {source, there.bytes()}, there) : MPI_SUCCESS;
 }
@@ -141,7 +130,7 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
     if (bytes > few.size()) many.resize(bytes);
     const MutableBytes values = bytes > few.size() ? MutableBytes{many} : MutableBytes{few}.first(bytes);
     if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
-    const UpdateUnlocker unlocker{target.control->update};
+    const std::lock_guard guard{target.control->update, std::adopt_lock};
     if (kind != op::OpKind::replace || result != nullptr) {
       if (const int error = copy_pieces(target, handle, there, first, values, false); error != MPI_SUCCESS)
         return error;
@@ -162,7 +151,7 @@ int Window::swap_directly(Target& target, const ChosenPath& chosen, ByteSpan ope
   std::array<std::byte, 64> room;
   const MutableBytes found = MutableBytes{room}.first(there.bytes());
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
-  const UpdateUnlocker unlocker{target.control->update};
+  const std::lock_guard guard{target.control->update, std::adopt_lock};
   if (memory != nullptr) {
     p2p::copy_bytes(found.data(), memory, found.size());
   } else if (const int error = copy_pieces(target, *chosen.handle, there, 0, found, false); error != MPI_SUCCESS) {
