@@ -2,6 +2,7 @@
  * One-sided communication, checked with any number of ranks and over any transport: windows of all flavours, all
  * accesses, all kinds of synchronisation, what is wrong and how it is told. */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -166,12 +167,58 @@ static void derived_types(int flavour) {
   CHECK_EQ(MPI_Get(&back[0][5], 1, column, next, 1, 1, scattered, win), MPI_SUCCESS);
   CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
   for (int i = 0; i < 100; ++i) CHECK_EQ(back[i / 10][i % 10], i % 10 == 5 ? 1000 * rank + 10 * (i / 10) + 3 : 0);
-  /* The same elements once more, added: a datatype that the target knows by now. */
+  /* The same elements once more, added. */
   CHECK_EQ(MPI_Accumulate(&matrix[0][3], 1, column, next, 1, 1, scattered, MPI_SUM, win), MPI_SUCCESS);
   CHECK_EQ(MPI_Type_free(&column), MPI_SUCCESS); /* while it is in use */
   CHECK_EQ(MPI_Type_free(&scattered), MPI_SUCCESS);
   CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
   for (int i = 0; i < 400; ++i) CHECK_EQ(base[i], expected[i] == -1 ? -1 : 2 * expected[i]);
+  end_window(flavour, win, base);
+}
+
+/* Targets of so many blocks at irregular places that their list takes several messages; the blocks go backwards. */
+static void many_blocks(int flavour) {
+  enum { kBlocks = 300, kLength = 12 * kBlocks };
+  const int rank = my_rank();
+  const int next = (rank + 1) % world_size();
+  const int previous = (rank + world_size() - 1) % world_size();
+  int lengths[kBlocks];
+  int places[kBlocks];
+  int elements = 0;
+  for (int i = 0; i < kBlocks; ++i) {
+    lengths[i] = 1 + i * i % 7;
+    places[i] = 12 * (kBlocks - 1 - i) + i % 5;
+    elements += lengths[i];
+  }
+  int* base = NULL;
+  MPI_Win win = make_window(flavour, kLength * sizeof(int), sizeof(int), &base);
+  for (int i = 0; i < kLength; ++i) base[i] = -1;
+  MPI_Datatype type;
+  CHECK_EQ(MPI_Type_indexed(kBlocks, lengths, places, MPI_INT, &type), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_commit(&type), MPI_SUCCESS);
+  int* values = malloc(2 * (size_t)elements * sizeof(int));
+  int* back = values + elements;
+  for (int i = 0; i < elements; ++i) values[i] = 100000 * rank + i;
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(values, elements, MPI_INT, next, 0, 1, type, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Get_accumulate(values, elements, MPI_INT, back, elements, MPI_INT, next, 0, 1, type, MPI_SUM, win),
+           MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < elements; ++i) CHECK_EQ(back[i], values[i]);
+  CHECK_EQ(MPI_Get(back, elements, MPI_INT, next, 0, 1, type, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  int set = 0;
+  for (int block = 0, n = 0; block < kBlocks; ++block) {
+    for (int i = 0; i < lengths[block]; ++i, ++n) {
+      CHECK_EQ(back[n], 2 * values[n]);
+      CHECK_EQ(base[places[block] + i], 2 * (100000 * previous + n));
+    }
+  }
+  for (int i = 0; i < kLength; ++i) set += base[i] != -1;
+  CHECK_EQ(set, elements);
+  CHECK_EQ(MPI_Type_free(&type), MPI_SUCCESS);
+  free(values);
   end_window(flavour, win, base);
 }
 
@@ -249,6 +296,44 @@ static void pairs(int flavour) {
     CHECK_EQ((base[i].index + i) % world_size(), highest);
     CHECK_EQ(((unsigned char*)&base[i])[sizeof(struct place) - 1], 0x5a);
   }
+  end_window(flavour, win, base);
+}
+
+struct short_place {
+  short value;
+  int index;
+};
+
+/* The gap is inside of the pair, and the type of the target lists its pairs backwards. */
+static void pairs_with_a_gap_inside(int flavour) {
+  enum { kPairs = 5 };
+  struct short_place* base = NULL;
+  const MPI_Aint bytes = 2 * kPairs * sizeof(struct short_place);
+  MPI_Win win = make_window(flavour, bytes, 1, &base);
+  memset(base, 0x5a, (size_t)bytes);
+  struct short_place mine[kPairs];
+  for (int i = 0; i < kPairs; ++i) {
+    base[2 * i].value = base[2 * i].index = -1;
+    mine[i].value = (short)(10 * i + my_rank());
+    mine[i].index = my_rank();
+  }
+  MPI_Datatype type;
+  CHECK_EQ(MPI_Type_vector(kPairs, 1, -2, MPI_SHORT_INT, &type), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_commit(&type), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  const MPI_Aint last = (2 * kPairs - 2) * sizeof(struct short_place);
+  for (int target = 0; target < world_size(); ++target) {
+    CHECK_EQ(MPI_Accumulate(mine, kPairs, MPI_SHORT_INT, target, last, 1, type, MPI_MAXLOC, win), MPI_SUCCESS);
+  }
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kPairs; ++i) {
+    const struct short_place* const pair = &base[2 * (kPairs - 1 - i)];
+    CHECK_EQ(pair->value, 10 * i + world_size() - 1);
+    CHECK_EQ(pair->index, world_size() - 1);
+    CHECK_EQ(((const unsigned char*)pair)[sizeof(short)], 0x5a);
+    CHECK_EQ(pair[1].value, 0x5a5a);
+  }
+  CHECK_EQ(MPI_Type_free(&type), MPI_SUCCESS);
   end_window(flavour, win, base);
 }
 
@@ -598,8 +683,10 @@ int main(int argc, char** argv) {
     attributes(flavour);
     fences(flavour);
     derived_types(flavour);
+    many_blocks(flavour);
     accumulates(flavour);
     pairs(flavour);
+    pairs_with_a_gap_inside(flavour);
     atomics(flavour);
     locks(flavour);
     if (!is_permitted) late_locks(flavour);
