@@ -120,30 +120,24 @@ OPAL_EXPORT void mpi_type_get_contents_(const MPI_Fint* datatype, const MPI_Fint
   }
 }
 
-#define OPAL_MPI_FORTRAN_ATTRIBUTES(name, Name, type)                                                                 \
-  OPAL_EXPORT void mpi_##name##_get_attr_(const MPI_Fint* object, const MPI_Fint* keyval, MPI_Aint* value,            \
-                                          MPI_Fint* flag, MPI_Fint* ierror) {                                         \
+/// `Value`: the type of attribute values; a default integer in the functions of MPI-1.
+#define OPAL_MPI_FORTRAN_ATTRIBUTES(get_name, set_name, Name, type, Value)                                            \
+  OPAL_EXPORT void mpi_##get_name##_(const MPI_Fint* object, const MPI_Fint* keyval, Value* value, MPI_Fint* flag,    \
+                                     MPI_Fint* ierror) {                                                              \
     const auto get = [&](void* given) { return MPI_##Name##_get_attr(handle<type>(*object), *keyval, given, flag); }; \
     *ierror = get_attribute(get, *keyval, value, flag);                                                               \
   }                                                                                                                   \
-  OPAL_EXPORT void mpi_##name##_set_attr_(const MPI_Fint* object, const MPI_Fint* keyval, const MPI_Aint* value,      \
-                                          MPI_Fint* ierror) {                                                         \
+  OPAL_EXPORT void mpi_##set_name##_(const MPI_Fint* object, const MPI_Fint* keyval, const Value* value,              \
+                                     MPI_Fint* ierror) {                                                              \
     *ierror = MPI_##Name##_set_attr(handle<type>(*object), *keyval, as_attribute(*value));                            \
   }
-OPAL_MPI_FORTRAN_ATTRIBUTES(comm, Comm, MPI_Comm)
-OPAL_MPI_FORTRAN_ATTRIBUTES(type, Type, MPI_Datatype)
-OPAL_MPI_FORTRAN_ATTRIBUTES(win, Win, MPI_Win)
+OPAL_MPI_FORTRAN_ATTRIBUTES(comm_get_attr, comm_set_attr, Comm, MPI_Comm, MPI_Aint)
+OPAL_MPI_FORTRAN_ATTRIBUTES(type_get_attr, type_set_attr, Type, MPI_Datatype, MPI_Aint)
+OPAL_MPI_FORTRAN_ATTRIBUTES(win_get_attr, win_set_attr, Win, MPI_Win, MPI_Aint)
+OPAL_MPI_FORTRAN_ATTRIBUTES(attr_get, attr_put, Comm, MPI_Comm, MPI_Fint)
 
 // Functions of MPI-1, for older applications: values and addresses are default integers.
 
-OPAL_EXPORT void mpi_attr_get_(const MPI_Fint* comm, const MPI_Fint* keyval, MPI_Fint* value, MPI_Fint* flag,
-                               MPI_Fint* ierror) {
-  const auto get = [&](void* given) { return MPI_Comm_get_attr(handle<MPI_Comm>(*comm), *keyval, given, flag); };
-  *ierror = get_attribute(get, *keyval, value, flag);
-}
-OPAL_EXPORT void mpi_attr_put_(const MPI_Fint* comm, const MPI_Fint* keyval, const MPI_Fint* value, MPI_Fint* ierror) {
-  *ierror = MPI_Comm_set_attr(handle<MPI_Comm>(*comm), *keyval, as_attribute(*value));
-}
 OPAL_EXPORT void mpi_errhandler_set_(const MPI_Fint* comm, const MPI_Fint* errhandler, MPI_Fint* ierror) {
   *ierror = MPI_Comm_set_errhandler(handle<MPI_Comm>(*comm), handle<MPI_Errhandler>(*errhandler));
 }
