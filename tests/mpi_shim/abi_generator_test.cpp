@@ -100,16 +100,13 @@ TEST(AbiGenerator, BelievesOnlyAStrongPmpiNameWithAWeakMpiAlias) {
   EXPECT_THROW(marked("PMPI_Sendd T 0 1\nMPI_Sendd W 0 1\n"), std::runtime_error);
 }
 
-TEST(AbiGenerator, WritesBothPrototypesAndExportsBothNames) {
+TEST(AbiGenerator, WritesBothPrototypes) {
   const Table table = parsed(kSmallTable);
   const std::string prototypes = opal::mpi::abi::emit_prototypes(table);
   EXPECT_THAT(prototypes, HasSubstr("\nint MPI_Waitall(int count, MPI_Request array_of_requests[], int ranges[][3]);\n"
                                     "int PMPI_Waitall("));
   EXPECT_THAT(prototypes, HasSubstr("double PMPI_Wtime(void);"));
   EXPECT_THAT(prototypes, HasSubstr("int MPI_Pcontrol(const int level, ...);"));
-  const std::string exports = opal::mpi::abi::emit_export_map(table);
-  EXPECT_THAT(exports, HasSubstr("MPI_Wtime; PMPI_Wtime;"));
-  EXPECT_THAT(exports, HasSubstr("local: *;"));
 }
 
 TEST(AbiGenerator, WritesParametersAndArguments) {

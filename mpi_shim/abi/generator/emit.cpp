@@ -103,19 +103,6 @@ std::string emit_parameters(const Table& table) {
   return out.str();
 }
 
-std::string emit_export_map(const Table& table) {
-  std::ostringstream out;
-  out << "{\n  global:\n";
-  for (const Group& group : table) {
-    for (const Function& function : group.functions) {
-      out << "    MPI_" << function.name << "; PMPI_" << function.name << ";\n";
-    }
-  }
-  out << "    MPIX_Query_cuda_support;\n";              // mpi-ext.h
-  out << "    opal_config_groups;\n  local: *;\n};\n";  // opal-info reads the configuration groups of libraries with it
-  return out.str();
-}
-
 std::string emit_refusals(const Table& table) {
   std::ostringstream out;
   out << "// Generated from functions.def: the functions that no object of the library defines.\n"

@@ -14,10 +14,6 @@ std::string emit_prototypes(const Table& table);
 /// The parameters and the arguments of each function as macros, for OPAL_MPI_FORWARD (mpi_shim/api/forward.hpp).
 std::string emit_parameters(const Table& table);
 
-/// The linker's version script.  It exports the MPI_ and PMPI_ names, MPIX_Query_cuda_support (mpi-ext.h) and
-/// opal_config_groups, by which opal-info finds the variables of the library.
-std::string emit_export_map(const Table& table);
-
 /// A C++ file with one entry point for each function that the table does not mark as implemented.  Most of these entry
 /// points raise an error that names the function.
 std::string emit_refusals(const Table& table);

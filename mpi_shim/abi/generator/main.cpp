@@ -17,7 +17,7 @@ namespace {
 namespace abi = opal::mpi::abi;
 
 constexpr const char* kUsage =
-    "usage: mpi_abi_generator prototypes|parameters|export-map|fortran|interfaces FUNCTIONS.DEF OUTPUT\n"
+    "usage: mpi_abi_generator prototypes|parameters|fortran|interfaces FUNCTIONS.DEF OUTPUT\n"
     "       mpi_abi_generator refusals|coverage FUNCTIONS.DEF OUTPUT SYMBOLS\n"
     "       mpi_abi_generator mpif MPI.H OUTPUT\n"
     "SYMBOLS is the output of `nm -P -g --defined-only` over the library's objects: what they implement.\n";
@@ -45,10 +45,9 @@ void write_if_different(const std::string& path, const std::string& text) {
 int main(int argc, char** argv) {
   try {
     const std::map<std::string, std::string (*)(const abi::Table&)> kinds = {
-        {"prototypes", abi::emit_prototypes},   {"parameters", abi::emit_parameters},
-        {"export-map", abi::emit_export_map},   {"refusals", abi::emit_refusals},
-        {"fortran", abi::emit_fortran_entries}, {"interfaces", abi::emit_fortran_interfaces},
-        {"coverage", abi::emit_coverage},
+        {"prototypes", abi::emit_prototypes},         {"parameters", abi::emit_parameters},
+        {"refusals", abi::emit_refusals},             {"fortran", abi::emit_fortran_entries},
+        {"interfaces", abi::emit_fortran_interfaces}, {"coverage", abi::emit_coverage},
     };
     if (argc == 4 && std::string_view(argv[1]) == "mpif") {
       auto header = open_for_reading(argv[2]);
