@@ -14,67 +14,51 @@
 namespace mpi_shim::fortran {
 namespace {
 
-/// Limit for the different Fortran functions of one `Entries` type; far more than applications have.
+/// Limit for the different Fortran functions of one kind; far more than applications have.
 constexpr std::size_t kFunctions = 128;
-
-/// Maps each Fortran function of type `F` to a C function of type `C`: `Call<n>::call`, which calls `functions[n]`.
-/// `functions` is static, so each specialization has one object.  `Call<n>::call` reads functions[n] without the mutex:
-/// an element never changes after entry_of() has returned its entry.
-template <class F, class C, template <std::size_t> class Call>
-class Entries {
- public:
-  /// The C function that calls `function`; null if there are more than kFunctions.  Thread-safe.
-  C* entry_of(F* function) {
-    const std::scoped_lock lock(mutex_);
-    for (std::size_t n = 0; n < kFunctions; ++n) {
-      if (functions[n] == nullptr) functions[n] = function;
-      if (functions[n] == function) return entries(std::make_index_sequence<kFunctions>{})[n];
-    }
-    return nullptr;
-  }
-  static inline std::array<F*, kFunctions> functions{};
-
- private:
-  template <std::size_t... n>
-  static std::array<C*, kFunctions> entries(std::index_sequence<n...> /*all*/) {
-    return {Call<n>::call...};
-  }
-  std::mutex mutex_;
-};
+using Numbers = std::make_index_sequence<kFunctions>;
 
 using Operation = void(void* in, void* inout, MPI_Fint* length, MPI_Fint* datatype);
 using OnError = void(MPI_Fint* object, MPI_Fint* code);
 
+// The Fortran functions by number.  The entry functions read them without a lock, since an element never changes.
+std::array<Operation*, kFunctions> operations;
+template <class Handle>
+std::array<OnError*, kFunctions> handlers;
+
 template <std::size_t n>
-struct CallOperation {
-  static void call(void* in, void* inout, int* length, MPI_Datatype* datatype);
-};
-using Operations = Entries<Operation, MPI_User_function, CallOperation>;
-template <std::size_t n>
-void CallOperation<n>::call(void* in, void* inout, int* length, MPI_Datatype* datatype) {
+void call_operation(void* in, void* inout, int* length, MPI_Datatype* datatype) {
   MPI_Fint integer = to_integer(*datatype);
-  Operations::functions[n](in, inout, length, &integer);
+  operations[n](in, inout, length, &integer);
 }
-
-/// Error handlers of communicators or windows.
-template <class Handle>
-struct ErrorOf {
-  template <std::size_t n>
-  struct CallHandler {
-    static void call(Handle* object, int* code, ...);
-  };
-  using Handlers = Entries<OnError, void(Handle*, int*, ...), CallHandler>;
-};
-template <class Handle>
-template <std::size_t n>
-void ErrorOf<Handle>::CallHandler<n>::call(Handle* object, int* code, ...) {
+template <class Handle, std::size_t n>
+void call_handler(Handle* object, int* code, ...) {
   MPI_Fint integer = to_integer(*object);
-  Handlers::functions[n](&integer, code);
+  handlers<Handle>[n](&integer, code);
 }
 
-Operations operations;
-ErrorOf<MPI_Comm>::Handlers comm_handlers;
-ErrorOf<MPI_Win>::Handlers win_handlers;
+template <std::size_t... n>
+MPI_User_function* operation_entry(std::size_t number, std::index_sequence<n...> /*all*/) {
+  static constexpr MPI_User_function* kEntries[] = {call_operation<n>...};
+  return kEntries[number];
+}
+template <class Handle, std::size_t... n>
+auto* handler_entry(std::size_t number, std::index_sequence<n...> /*all*/) {
+  static constexpr void (*kEntries[])(Handle*, int*, ...) = {call_handler<Handle, n>...};
+  return kEntries[number];
+}
+
+/// The number of `function` among `functions`; kFunctions: there are too many.  Thread-safe.
+template <class Function>
+std::size_t number_of(Function* function, std::array<Function*, kFunctions>& functions) {
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  for (std::size_t n = 0; n < kFunctions; ++n) {
+    if (functions[n] == nullptr) functions[n] = function;
+    if (functions[n] == function) return n;
+  }
+  return kFunctions;
+}
 
 /// The callbacks of a keyval and its extra_state.  `Value`: the type of attribute values and extra_state.  It is
 /// MPI_Aint, and MPI_Fint for MPI_Keyval_create of MPI-1.
@@ -156,19 +140,24 @@ using namespace mpi_shim::fortran;
 extern "C" {
 
 OPAL_EXPORT void mpi_op_create_(Operation* function, const MPI_Fint* commute, MPI_Fint* op, MPI_Fint* ierror) {
-  MPI_User_function* entry = operations.entry_of(function);
-  *ierror = entry == nullptr ? MPI_ERR_NO_MEM : MPI_Op_create(entry, *commute, Out<MPI_Op>{op});
+  const std::size_t number = number_of(function, operations);
+  *ierror = number == kFunctions ? MPI_ERR_NO_MEM
+                                 : MPI_Op_create(operation_entry(number, Numbers{}), *commute, Out<MPI_Op>{op});
 }
 OPAL_EXPORT void mpi_comm_create_errhandler_(OnError* function, MPI_Fint* errhandler, MPI_Fint* ierror) {
-  MPI_Comm_errhandler_function* entry = comm_handlers.entry_of(function);
-  *ierror = entry == nullptr ? MPI_ERR_NO_MEM : MPI_Comm_create_errhandler(entry, Out<MPI_Errhandler>{errhandler});
+  const std::size_t number = number_of(function, handlers<MPI_Comm>);
+  *ierror = number == kFunctions ? MPI_ERR_NO_MEM
+                                 : MPI_Comm_create_errhandler(handler_entry<MPI_Comm>(number, Numbers{}),
+                                                              Out<MPI_Errhandler>{errhandler});
 }
 OPAL_EXPORT void mpi_errhandler_create_(OnError* function, MPI_Fint* errhandler, MPI_Fint* ierror) {
   mpi_comm_create_errhandler_(function, errhandler, ierror);
 }
 OPAL_EXPORT void mpi_win_create_errhandler_(OnError* function, MPI_Fint* errhandler, MPI_Fint* ierror) {
-  MPI_Win_errhandler_function* entry = win_handlers.entry_of(function);
-  *ierror = entry == nullptr ? MPI_ERR_NO_MEM : MPI_Win_create_errhandler(entry, Out<MPI_Errhandler>{errhandler});
+  const std::size_t number = number_of(function, handlers<MPI_Win>);
+  *ierror = number == kFunctions
+                ? MPI_ERR_NO_MEM
+                : MPI_Win_create_errhandler(handler_entry<MPI_Win>(number, Numbers{}), Out<MPI_Errhandler>{errhandler});
 }
 
 OPAL_EXPORT void mpi_grequest_start_(decltype(Generalized::query) query, decltype(Generalized::free) free,
