@@ -100,34 +100,34 @@ int matched_probe(Call& call, int source, int tag, MPI_Comm comm, int* flag, MPI
   return MPI_SUCCESS;
 }
 
-MessageObject* find_message(Call& call, const MPI_Message* handle) {
-  return call.find<MessageObject>(call.at(handle, "message"), MPI_ERR_REQUEST, "message", "message");
-}
-
-/// A started receive of the message; ends the message's handle.
-p2p::Receive& start(MessageObject& message, const p2p::Buffer& buffer, MPI_Message* handle) {
-  p2p::Receive& receive = message.engine.new_receive(message.channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
-  receive.set_comm(message.comm_handle);
-  receive.start_matched(std::move(message.message));
-  message.retire();
+/// A started receive of the message; ends the message's handle.  Null: it is MPI_MESSAGE_NO_PROC.
+p2p::Receive* start(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle) {
+  const MPI_Message value = call.at(handle, "message");
+  if (value == MPI_MESSAGE_NO_PROC) {
+    *handle = MPI_MESSAGE_NULL;
+    return nullptr;
+  }
+  auto* const message = call.find<MessageObject>(value, MPI_ERR_REQUEST, "message", "message");
+  const p2p::Buffer buffer = call.buffer(buf, count, datatype);
+  p2p::Receive& receive = message->engine.new_receive(message->channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
+  receive.set_comm(message->comm_handle);
+  receive.start_matched(std::move(message->message));
+  message->retire();
   *handle = MPI_MESSAGE_NULL;
-  return receive;
+  return &receive;
 }
 
 int matched_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
                     MPI_Status* status) {
-  if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
-    *handle = MPI_MESSAGE_NULL;
-    store(kNoProcess, status);
-    return MPI_SUCCESS;
+  p2p::Receive* const receive = start(call, buf, count, datatype, handle);
+  Outcome outcome = kNoProcess;
+  MPI_Comm comm = MPI_COMM_NULL;
+  if (receive != nullptr) {
+    receive->engine()->wait(*receive);
+    outcome = receive->outcome();
+    comm = receive->comm();
+    receive->put_back();
   }
-  MessageObject* const message = find_message(call, handle);
-  const p2p::Buffer buffer = call.buffer(buf, count, datatype);
-  const MPI_Comm comm = message->comm_handle;
-  p2p::Receive& receive = start(*message, buffer, handle);
-  receive.engine()->wait(receive);
-  const Outcome outcome = receive.outcome();
-  receive.put_back();
   store(outcome, status);
   return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : call.raise_on(comm, outcome.error);
 }
@@ -135,14 +135,8 @@ int matched_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatyp
 int start_matched_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
                           MPI_Request* request) {
   call.pointer(request, "request");
-  if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
-    *handle = MPI_MESSAGE_NULL;
-    *request = no_proc_receive_request().mpi_handle();
-    return MPI_SUCCESS;
-  }
-  MessageObject* const message = find_message(call, handle);
-  const p2p::Buffer buffer = call.buffer(buf, count, datatype);
-  *request = start(*message, buffer, handle).mpi_handle();
+  Request* const receive = start(call, buf, count, datatype, handle);
+  *request = (receive != nullptr ? *receive : no_proc_receive_request()).mpi_handle();
   return MPI_SUCCESS;
 }
 
