@@ -23,14 +23,33 @@ opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_
   const Item* only = layout_->only_item();
   if (only != nullptr) whole_ = *only;
   if (only == nullptr || !repeat_in_place(whole_, std::max<std::int64_t>(count, 1), type.extent())) {
-    whole_ = Item{};
-    whole_.body = Body::sequence;
-    whole_.first = layout_->root_first;
-    whole_.last = layout_->root_last;
-    whole_.bytes = layout_->bytes;
-    whole_.count = count;
-    whole_.stride = type.extent();
+    set_whole(count, type.extent());
   }
+  place();
+  return {};
+}
+
+void Cursor::start(const Layout& layout) {
+  layout_ = &layout;
+  buffer_ = 0;
+  size_ = layout.bytes;
+  set_whole(1, 0);
+  place();
+}
+
+/// Sets whole_ to `count` repetitions of the layout.
+void Cursor::set_whole(std::int64_t count, std::int64_t stride) noexcept {
+  whole_ = Item{};
+  whole_.body = Body::sequence;
+  whole_.first = layout_->root_first;
+  whole_.last = layout_->root_last;
+  whole_.bytes = layout_->bytes;
+  whole_.count = count;
+  whole_.stride = stride;
+}
+
+/// Goes to the first byte of whole_.
+void Cursor::place() {
   const std::size_t levels = layout_->depth + 1;
   if (levels <= kInlineLevels) {
     frames_ = inline_frames_.data();
@@ -45,7 +64,6 @@ opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_
     on_gpu_ = !opal::gpu::is_host(next_piece(1).data);
     seek(0);
   }
-  return {};
 }
 
 std::uintptr_t Cursor::repetition(const Frame& frame) noexcept {

@@ -38,6 +38,9 @@ class Cursor {
     return start(type, const_cast<void*>(buffer), count);  // pack() does not write to it
   }
 
+  /// As above, for one instance of a layout of absolute addresses, which outlives the use of the Cursor.
+  void start(const Layout& layout);
+
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }          ///< data bytes of all instances
   [[nodiscard]] std::int64_t position() const noexcept { return position_; }  ///< data bytes before the cursor
   [[nodiscard]] std::int64_t remaining() const noexcept { return size_ - position_; }
@@ -71,6 +74,8 @@ class Cursor {
     std::uintptr_t base;     // address to which the item's offset is relative
   };
 
+  void set_whole(std::int64_t count, std::int64_t stride) noexcept;
+  void place();
   template <Direction direction>
   std::size_t transfer(std::byte* dense, std::size_t length) noexcept;
   template <Direction direction>

@@ -92,9 +92,11 @@ bool is_on_gpu(Cursor& target) noexcept {
 void accumulate_by_copy(OpKind kind, Element element, opal::ByteSpan packed, Cursor& target) {
   constexpr std::size_t kMostCopied = std::size_t{256} << 10;
   const std::size_t size = info(element).size;
-  std::vector<std::byte> room(std::min(packed.size(), kMostCopied / size * size));
+  std::array<std::byte, 512> few;
+  std::vector<std::byte> many(packed.size() > few.size() ? std::min(packed.size(), kMostCopied / size * size) : 0);
+  const opal::MutableBytes room = many.empty() ? opal::MutableBytes{few} : many;
   while (!packed.empty()) {
-    const opal::MutableBytes copy = std::span{room}.first(std::min(room.size(), packed.size()));
+    const opal::MutableBytes copy = room.first(std::min(room.size(), packed.size()));
     const std::int64_t start = target.position();
     target.pack(copy);
     if (target.failure().code != opal::Errc{}) return;

@@ -96,7 +96,7 @@ void Engine::set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept {
   endpoint.upper = &peer;
   const btl::Attributes& limits = endpoint.attributes();
   const std::uint64_t asked = config_.eager_limit.bytes != 0 ? config_.eager_limit.bytes : limits.eager;
-  const std::uint64_t carried = limits.max_send - sizeof(wire::RendezvousHeader);
+  const std::uint64_t carried = limits.max_send - sizeof(wire::MatchHeader);
   peer.eager_below_when_free = std::min(asked, carried) + 1;
   const std::uint64_t in_stream = config_.eager_limit.bytes != 0 ? asked : 2 * asked;
   peer.eager_below_in_stream = std::min(in_stream, carried) + 1;

@@ -130,8 +130,9 @@ void Send::set_offered(bool offered) noexcept {
   peer_->offered += offered ? 1 : -1;
 }
 
-std::uint64_t Send::first_part() const noexcept {
-  const std::uint64_t part = std::min(buffer_.bytes(), peer_->eager_below_when_free - 1);
+std::uint64_t Send::first_part(const am::Endpoint& endpoint) const noexcept {
+  const std::uint64_t carried = endpoint.attributes().max_send - sizeof(wire::RendezvousHeader);
+  const std::uint64_t part = std::min({buffer_.bytes(), peer_->eager_below_when_free - 1, carried});
   return peer_->sent + Peer::cost(part) <= peer_->may_send ? part : 0;
 }
 
@@ -159,7 +160,7 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
     }
   }
   std::memcpy(bytes.data(), &header, sizeof header);
-  pushed_ = header.address == 0 ? first_part() : 0;
+  pushed_ = header.address == 0 ? first_part(endpoint) : 0;
   if (pushed_ != 0) peer_->sent += Peer::cost(pushed_);
   return send_part(endpoint, wire::kRendezvous, ByteSpan{bytes}.first(size), buffer_, 0, pushed_);
 }

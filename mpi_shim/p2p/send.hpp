@@ -47,7 +47,7 @@ class Send final : public Request, private Stalled {
   void set_offered(bool offered) noexcept;  // also counts in Peer::offered
   Post post_offer(am::Endpoint& endpoint) noexcept;
   /// How many bytes of the message an offer without a memory handle carries: up to the eager limit, if credit is left.
-  [[nodiscard]] std::uint64_t first_part() const noexcept;
+  [[nodiscard]] std::uint64_t first_part(const am::Endpoint& endpoint) const noexcept;
   [[nodiscard]] int first_outcome() const noexcept;
   [[nodiscard]] int why_failed() noexcept;
   /// Sends data until all are sent (then the send is done), the send has failed, or the transport is full (false).

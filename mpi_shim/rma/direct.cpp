@@ -50,21 +50,6 @@ int Window::lock_updates(Control& control) noexcept {
   return MPI_SUCCESS;
 }
 
-/// there = values op there.  MPI_ERR_OP: the operation is not defined on the element.
-int Window::combine(op::OpKind kind, datatype::Element element, ByteSpan values, const Buffer& there) {
-  const op::Kernel kernel = op::find_kernel(kind, element);
-  if (kernel == nullptr) return MPI_ERR_OP;
-  if (there.contiguous() != nullptr && !is_pair(element) && !there.on_gpu()) {
-    kernel(values.data(), there.contiguous(), static_cast<std::int64_t>(values.size() / datatype::info(element).size));
-    return MPI_SUCCESS;
-  }
-  datatype::Cursor cursor;
-  there.start(cursor);
-  if (!accumulate(kind, element, values, cursor)) return MPI_ERR_OP;
-  p2p::check_copy(cursor.failure());
-  return MPI_SUCCESS;
-}
-
 int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result,
                           const Buffer& there) {
   const datatype::Element element = *there.type().signature().uniform;
@@ -74,7 +59,17 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const std::lock_guard guard{target.control->update, std::adopt_lock};
   if (result != nullptr) p2p::copy(there, *result);
-  return stores ? combine(kind, element, {source, there.bytes()}, there) : MPI_SUCCESS;
+  if (!stores) return MPI_SUCCESS;
+  if (there.contiguous() != nullptr && !is_pair(element) && !there.on_gpu()) {
+    op::find_kernel(kind, element)(source, there.contiguous(),
+                                   static_cast<std::int64_t>(there.bytes() / datatype::info(element).size));
+    return MPI_SUCCESS;
+  }
+  datatype::Cursor cursor;
+  there.start(cursor);
+  if (!accumulate(kind, element, {source, there.bytes()}, cursor)) return MPI_ERR_OP;
+  p2p::check_copy(cursor.failure());
+  return MPI_SUCCESS;
 }
 
 /// Gets the packed bytes [first, first + dense.size()) of `there` to `dense`, or puts them back (`store`).  Waits.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/p2p/data/send_part.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
@@ -21,27 +20,28 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
                             const p2p::Buffer& there, bool counted) {
   window_ = &window;
   target_ = &target;
-  head_.header = {};
-  head_.header.window = window.comm().id();
-  head_.header.rank = window.comm().rank();
-  head_.header.action = action;
-  head_.header.op = static_cast<std::uint8_t>(op);
+  header_ = {};
+  header_.window = window.comm().id();
+  header_.rank = window.comm().rank();
+  header_.action = action;
+  header_.op = static_cast<std::uint8_t>(op);
   counted_ = counted;
   if (there.has_derived_type()) type_ = there.share_type();
-  there.start(blocks_);
+  there.start(there_);
   bytes_ = there.bytes();
-  // The target executes each block by itself.
-  const bool plain = action == wire::Action::transfer;
-  const datatype::Datatype& element =
-      datatype::predefined(plain ? datatype::Element::byte : *there.type().signature().uniform);
-  head_.header.type = static_cast<std::uint16_t>(element.predefined_handle());
-  unit_ = static_cast<std::uint32_t>(element.size());
-  has_gaps_ = !element.layout().is_one_run();
+  // The target executes each piece by itself.
+  unit_ = 1;
+  if (action == wire::Action::update) {
+    const datatype::Element element = *there.type().signature().uniform;
+    header_.element = static_cast<std::uint8_t>(element);
+    unit_ = datatype::info(element).size;
+  }
+  if (action == wire::Action::compare_swap) unit_ = static_cast<std::uint32_t>(bytes_);
   sent_ = answered_ = 0;
 }
 
 void MessageAccess::from(const p2p::Buffer& origin) {
-  head_.header.flags |= wire::kStores;
+  header_.flags |= wire::kStores;
   origin_ = origin;
   bytes_ = std::min(bytes_, origin.bytes());
   if (origin.on_gpu()) {
@@ -54,13 +54,13 @@ void MessageAccess::from(const p2p::Buffer& origin) {
 }
 
 void MessageAccess::into(const p2p::Buffer& result) {
-  head_.header.flags |= wire::kFetches;
+  header_.flags |= wire::kFetches;
   result_ = result;
   if (result.has_derived_type()) result_type_ = result.share_type();
 }
 
 void MessageAccess::from_pair(ByteSpan values) noexcept {
-  head_.header.flags |= wire::kStores;
+  header_.flags |= wire::kStores;
   std::ranges::copy(values, pair_.begin());
   origin_ = p2p::Buffer::of_bytes(pair_.data(), values.size());
 }
@@ -69,7 +69,7 @@ void MessageAccess::begin_sending() noexcept {
   begin();
   outcome_.bytes = bytes_;
   target_->pending.fetch_add(1, std::memory_order_relaxed);
-  head_.header.id = windows_.under_way_.add(*this);
+  header_.id = windows_.under_way_.add(*this);
   target_->accessed->queue.accesses.push_back(this);
   pump(*window_, *target_);
 }
@@ -86,20 +86,18 @@ void MessageAccess::pump(Window& window, Target& target) noexcept {
 
 Post MessageAccess::send_piece() noexcept {
   am::Endpoint& endpoint = *target_->peer->endpoint;
-  wire::AccessHeader& header = head_.header;
   // The answer must fit max_send, too; it does, since its header is shorter.
   // Short pieces of a counted access: the target copies one out of the cache while the next one is copied in.
   const btl::Attributes& attributes = endpoint.attributes();
-  const std::uint64_t most = attributes.max_send - sizeof header;
-  header.bytes = collect_blocks(counted_ ? std::min<std::uint64_t>(attributes.eager, most) : most);
-  if (counted_ && sent_ + header.bytes == bytes_) header.flags |= wire::kCounted;
-  const std::uint64_t stored = !header.has(wire::kStores)                    ? 0
-                               : header.action == wire::Action::compare_swap ? 2 * header.bytes
-                                                                             : header.bytes;
-  const ByteSpan head = std::as_bytes(std::span{&head_, 1}).first(sizeof header + header.more * sizeof(wire::Blocks));
-  const Post post = send_part(endpoint, wire::kAccess, head, origin_, sent_, stored);
+  const std::uint64_t most = attributes.max_send - sizeof header_;
+  header_.bytes = collect_blocks(counted_ ? std::min<std::uint64_t>(attributes.eager, most) : most);
+  if (counted_ && sent_ + header_.bytes == bytes_) header_.flags |= wire::kCounted;
+  const std::uint64_t stored = !header_.has(wire::kStores)                    ? 0
+                               : header_.action == wire::Action::compare_swap ? 2 * std::uint64_t{header_.bytes}
+                                                                              : header_.bytes;
+  const Post post = send_part(endpoint, wire::kAccess, head(), origin_, sent_, stored);
   if (post == Post::again || post == Post::failed) return post;
-  sent_ += header.bytes;
+  sent_ += header_.bytes;
   ++target_->accessed->queue.in_flight;
   if (sent_ == bytes_) target_->accessed->queue.accesses.pop_front();
   return Post::done;
@@ -107,44 +105,57 @@ Post MessageAccess::send_piece() noexcept {
 
 std::uint32_t MessageAccess::collect_blocks(std::uint64_t room) noexcept {
   const auto sent = static_cast<std::int64_t>(sent_);
-  if (blocks_.position() != sent) blocks_.seek(sent);  // behind a post that was refused, or a block that did not fit
+  if (there_.position() != sent) there_.seek(sent);  // the last piece was refused, or cut
   const std::uint64_t base = window_->flavor() == Flavor::dynamic ? 0 : target_->base;
-  wire::Blocks* last = nullptr;
-  head_.header.more = 0;
+  room -= sizeof(wire::Blocks);  // for cut()
+  blocks_.clear();
   std::uint64_t bytes = 0;
-  while (sent_ + bytes < bytes_) {
-    const std::uint64_t fits = (room - bytes) / unit_ * unit_;
-    if (fits == 0) break;
-    const datatype::Piece block = next_block(std::min(fits, bytes_ - sent_ - bytes));
+  while (sent_ + bytes < bytes_ && bytes < room) {
+    const datatype::Piece block = there_.next_piece(std::min(room, bytes_ - sent_) - bytes);
     const std::uint64_t displacement = reinterpret_cast<std::uint64_t>(block.data) - base;
-    bytes += block.bytes;
+    wire::Blocks* const last = blocks_.empty() ? nullptr : &blocks_.back();
     if (last != nullptr && block.bytes == last->bytes &&
         (last->count == 1 || displacement - last->displacement == last->count * last->stride)) {
       if (last->count == 1) last->stride = displacement - last->displacement;
       ++last->count;
-      continue;
-    }
-    if (last == nullptr) {
-      last = &head_.header.first;
-    } else if (head_.header.more < kMostMore && room - bytes >= sizeof *last) {
-      room -= sizeof *last;
-      last = &head_.more[head_.header.more++];
     } else {
-      bytes -= block.bytes;
-      break;
+      if (last != nullptr && room - bytes < block.bytes + sizeof *last) break;
+      if (last != nullptr) room -= sizeof *last;
+      blocks_.push_back({displacement, 0, static_cast<std::uint32_t>(block.bytes), 1});
     }
-    *last = {displacement, 0, static_cast<std::uint32_t>(block.bytes), 1};
+    bytes += block.bytes;
   }
-  return static_cast<std::uint32_t>(bytes);
+  const std::uint64_t excess = bytes % unit_;
+  cut(excess);
+  return static_cast<std::uint32_t>(bytes - excess);
 }
 
-/// The next block at the target, of at most `most` bytes.
-datatype::Piece MessageAccess::next_block(std::uint64_t most) noexcept {
-  if (!has_gaps_) return blocks_.next_piece(most);
-  const std::int64_t next = blocks_.position() + unit_;
-  const datatype::Piece element = blocks_.next_piece(1);
-  blocks_.seek(next);
-  return {element.data, unit_};
+void MessageAccess::cut(std::uint64_t bytes) noexcept {
+  while (bytes != 0) {
+    wire::Blocks& last = blocks_.back();
+    const auto rest = static_cast<std::uint32_t>(last.bytes - std::min<std::uint64_t>(bytes, last.bytes));
+    bytes -= last.bytes - rest;
+    if (last.count > 1) {
+      --last.count;
+      if (rest != 0) blocks_.push_back({last.displacement + last.count * last.stride, 0, rest, 1});
+    } else if (rest != 0) {
+      last.bytes = rest;
+    } else {
+      blocks_.pop_back();
+    }
+  }
+}
+
+ByteSpan MessageAccess::head() noexcept {
+  header_.first = blocks_.front();
+  header_.more = static_cast<std::uint32_t>(blocks_.size() - 1);
+  if (header_.more == 0) [[likely]]
+    return bytes_of(header_);
+  const ByteSpan more = std::as_bytes(std::span{blocks_}.subspan(1));
+  long_head_.resize(sizeof header_ + more.size());
+  std::ranges::copy(bytes_of(header_), long_head_.begin());
+  std::ranges::copy(more, long_head_.begin() + sizeof header_);
+  return long_head_;
 }
 
 void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noexcept {
@@ -154,9 +165,9 @@ void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noex
   const std::uint64_t bytes = std::min<std::uint64_t>(reply.bytes, sent_ - answered_);
   if (reply.error != MPI_SUCCESS) {
     if (outcome_.error == MPI_SUCCESS) outcome_.error = static_cast<int>(reply.error);
-  } else if (head_.header.has(wire::kFetches) && data.size() != bytes) {
+  } else if (header_.has(wire::kFetches) && data.size() != bytes) {
     outcome_.error = MPI_ERR_INTERN;
-  } else if (head_.header.has(wire::kFetches)) {
+  } else if (header_.has(wire::kFetches)) {
     unpack(data, result_, answered_);
   }
   answered_ += bytes;
@@ -172,7 +183,7 @@ void MessageAccess::fail(int error_class) noexcept {
 }
 
 void MessageAccess::end() noexcept {
-  windows_.under_way_.remove(head_.header.id);
+  windows_.under_way_.remove(header_.id);
   if (outcome_.error != MPI_SUCCESS) target_->note(outcome_.error);
   target_->pending.fetch_sub(1, std::memory_order_release);
   finish();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/message_access.hpp — the origin's side of an access that the target's process executes.  The origin
 // sends pieces as active messages: the blocks of the target's memory, and the data.  The target answers each piece, with
-// the old data if the access fetches.  So the target needs to know only predefined datatypes.
+// the old data if the access fetches.  So the target needs to know no datatypes.
 // Accesses to one target are sent in the order of the calls, as the standard requires for accumulates.  At most
 // kMostInFlight pieces per target are in flight, which limits the queue of answers at the target.
 // Owned by the ObjectPool of Windows, which reuses it when the request is complete and released.
@@ -53,27 +53,26 @@ class MessageAccess final : public Request {
  private:
   static const Actions kActions;
   static constexpr std::uint32_t kMostInFlight = 32;  // pieces per target and window
-  static constexpr std::size_t kMostMore = 63;        // Blocks of a piece besides the first
-
-  /// The bytes of a message in front of the data.
-  struct Head {
-    wire::AccessHeader header;
-    std::array<wire::Blocks, kMostMore> more;  // header.more of them
-  };
 
   void begin_sending() noexcept;
   void put_away() noexcept;
   Post send_piece() noexcept;
-  /// Sets the Blocks of the next piece, which fits `room` bytes without the header.  Returns its data bytes.
+  /// Sets blocks_ to those of the next piece.  Without its header, which has the first of them, the piece fits `room`
+  /// bytes.  Returns its data bytes.
   std::uint32_t collect_blocks(std::uint64_t room) noexcept;
-  datatype::Piece next_block(std::uint64_t most) noexcept;
+  /// Removes the last `bytes` bytes from blocks_, which may become longer by one entry.
+  void cut(std::uint64_t bytes) noexcept;
+  /// The message in front of the data.
+  ByteSpan head() noexcept;
   void end() noexcept;
 
   Windows& windows_;
   Window* window_ = nullptr;
   Target* target_ = nullptr;
-  Head head_{};
-  datatype::Cursor blocks_;            // at the target, those not sent yet
+  wire::AccessHeader header_{};
+  datatype::Cursor there_;             // the memory at the target; at what is not sent yet
+  std::vector<wire::Blocks> blocks_;   // of the next piece; keeps its capacity, as long_head_
+  std::vector<std::byte> long_head_;   // header_ and the blocks behind the first, if there are such
   datatype::DatatypeRef type_;         // of the memory at the target, as result_type_
   p2p::Buffer origin_;                 // the data to send, in host memory
   std::vector<std::byte> on_host_;     // the copy of data that are in GPU memory; keeps its capacity
@@ -84,8 +83,7 @@ class MessageAccess final : public Request {
   std::uint64_t bytes_ = 0;           // of the target's memory that the access covers
   std::uint64_t sent_ = 0;            // of bytes_
   std::uint64_t answered_ = 0;        // of bytes_
-  std::uint32_t unit_ = 1;            // the size of a block is a multiple: blocks consist of whole elements
-  bool has_gaps_ = false;             // an element has a gap, so that each is a block
+  std::uint32_t unit_ = 1;            // the size of a piece is a multiple: it consists of whole elements
   bool counted_ = false;              // the last piece gets kCounted
 };
 

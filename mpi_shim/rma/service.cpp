@@ -100,17 +100,16 @@ bool Window::owns(std::uint64_t address, std::uint64_t size) const noexcept {
   return true;
 }
 
-void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
-                       ByteSpan data) noexcept {
+void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, ByteSpan data) noexcept {
   UpdateLock& lock = own().control->update;
   // Transfers need no lock, but must not overtake deferred updates.
   const bool take = header.action != wire::Action::transfer;
   if (!deferred_.empty() || (take && !lock.try_lock(comm_.rank()))) {
-    deferred_.push_back({&from, header, &type, {data.begin(), data.end()}});
+    deferred_.push_back({&from, header, {data.begin(), data.end()}});
     engine().wait_for_transport(serve_again_);
     return;
   }
-  serve(from, header, type, data);
+  serve(from, header, data);
   if (take) lock.unlock();
 }
 
@@ -123,7 +122,7 @@ bool Window::serve_deferred() noexcept {
     const bool taken = take && lock.try_lock(comm_.rank());
     if (take && !taken && !has_failed(lock.holder())) return false;
     if (taken || !take) {
-      serve(*next.from, next.header, *next.type, next.data);
+      serve(*next.from, next.header, next.data);
     } else {
       fetched_.clear();
       answer(*next.from, next.header, MPI_ERR_PROC_ABORTED);
@@ -135,10 +134,9 @@ bool Window::serve_deferred() noexcept {
 }
 
 /// Executes one piece and sends the answer.
-void Window::serve(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
-                   ByteSpan data) noexcept {
+void Window::serve(am::Endpoint& from, const wire::AccessHeader& header, ByteSpan data) noexcept {
   fetched_.clear();
-  const int error = carry_out(header, type, data, from.attributes().max_send - sizeof(wire::AccessReply));
+  const int error = carry_out(header, data, from.attributes().max_send - sizeof(wire::AccessReply));
   if (error != MPI_SUCCESS) fetched_.clear();
   answer(from, header, error);
 }
@@ -161,72 +159,74 @@ void Window::answer(am::Endpoint& from, const wire::AccessHeader& header, int er
   }
 }
 
-/// Copies the Blocks of the message to blocks_ and removes them from `data`.  False: they do not have header.bytes bytes,
-/// or not whole elements of `type`.
-bool Window::read_blocks(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan& data) {
+/// Sets blocks_ to the blocks of the message and removes their list from `data`.  An error: the list is garbled, or a
+/// block is not in the window.
+int Window::read_blocks(const wire::AccessHeader& header, ByteSpan& data) {
   const std::uint64_t size = header.more * std::uint64_t{sizeof(wire::Blocks)};
-  if (size > data.size()) return false;
-  blocks_.resize(header.more + std::size_t{1});
-  blocks_.front() = header.first;
-  std::memcpy(blocks_.data() + 1, data.data(), size);
-  data = data.subspan(size);
-  std::uint64_t left = header.bytes;
-  for (const wire::Blocks& blocks : blocks_) {
-    if (blocks.bytes == 0 || blocks.bytes % type.size() != 0 || blocks.count > left / blocks.bytes) return false;
-    left -= std::uint64_t{blocks.bytes} * blocks.count;
-  }
-  return left == 0;
-}
-
-/// Calls use(Buffer, offset in the packed data) for all blocks of blocks_, until it returns an error, which is the
-/// result.
-template <class Use>
-int Window::for_each_block(const datatype::Datatype& type, Use&& use) {
+  if (size > data.size()) return MPI_ERR_INTERN;
   const std::uint64_t base = flavor_ == Flavor::dynamic ? 0 : own().base;
-  std::uint64_t offset = 0;
-  for (const wire::Blocks& blocks : blocks_) {
+  blocks_.items.clear();
+  std::uint64_t left = header.bytes;
+  const auto add = [&](const wire::Blocks& blocks) {
+    if (blocks.bytes == 0 || blocks.count == 0 || blocks.count > left / blocks.bytes) return MPI_ERR_INTERN;
     std::uint64_t address = base + blocks.displacement;
-    const std::uint64_t elements = blocks.bytes / static_cast<std::uint64_t>(type.size());
-    for (std::uint32_t i = 0; i < blocks.count; ++i) {
-      const int error = use(Buffer{reinterpret_cast<const void*>(address), elements, type}, offset);
-      if (error != MPI_SUCCESS) return error;
-      address += blocks.stride;
-      offset += blocks.bytes;
+    datatype::Item& item = blocks_.items.emplace_back();
+    item.offset = static_cast<std::int64_t>(address);
+    item.stride = blocks.count > 1 ? static_cast<std::int64_t>(blocks.stride) : 0;
+    item.count = blocks.count;
+    item.bytes = blocks.bytes;
+    item.begin = static_cast<std::int64_t>(header.bytes - left);
+    left -= static_cast<std::uint64_t>(item.total_bytes());
+    for (std::uint32_t i = 0; i < blocks.count; ++i, address += blocks.stride) {
+      if (!owns(address, blocks.bytes)) return MPI_ERR_RMA_RANGE;
     }
+    return MPI_SUCCESS;
+  };
+  int error = add(header.first);
+  for (std::uint64_t at = 0; at < size && error == MPI_SUCCESS; at += sizeof(wire::Blocks)) {
+    wire::Blocks blocks{};
+    (void)read_object(data.subspan(at), blocks);
+    error = add(blocks);
   }
-  return MPI_SUCCESS;
+  data = data.subspan(size);
+  blocks_.bytes = header.bytes;
+  blocks_.root_last = header.more + 1;
+  blocks_.depth = 1;
+  return error == MPI_SUCCESS && left != 0 ? MPI_ERR_INTERN : error;
 }
 
-int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
-                      std::uint64_t reply_room) {
+int Window::carry_out(const wire::AccessHeader& header, ByteSpan data, std::uint64_t reply_room) {
   // The message may be wrong: everything in it is checked before memory is touched.
+  if (header.bytes > reply_room || header.element >= datatype::kElements) return MPI_ERR_INTERN;
+  if (const int error = read_blocks(header, data); error != MPI_SUCCESS) return error;
   const bool pair = header.action == wire::Action::compare_swap;
   const std::uint64_t sends = header.has(wire::kStores) ? (pair ? 2 : 1) * std::uint64_t{header.bytes} : 0;
-  if (header.bytes > reply_room || !read_blocks(header, type, data) || data.size() != sends) return MPI_ERR_INTERN;
-  const int error = for_each_block(type, [&](const Buffer& there, std::uint64_t /*offset*/) {
-    const Buffer::Span span = there.span();
-    const auto start = reinterpret_cast<std::uint64_t>(there.base()) + static_cast<std::uint64_t>(span.offset);
-    return owns(start, span.size) ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
-  });
-  if (error != MPI_SUCCESS) return error;
-  if (header.has(wire::kFetches)) fetched_.resize(header.bytes);
-  return for_each_block(type, [&](const Buffer& there, std::uint64_t offset) {
-    const std::uint64_t bytes = there.bytes();
-    if (header.has(wire::kFetches)) pack(there, MutableBytes{fetched_}.subspan(offset, bytes));
-    if (!header.has(wire::kStores)) return MPI_SUCCESS;
-    const ByteSpan values = data.subspan(offset, bytes);
-    switch (header.action) {
-      case wire::Action::transfer: unpack(values, there); return MPI_SUCCESS;
-      case wire::Action::update: return combine(static_cast<op::OpKind>(header.op), *type.element(), values, there);
-      case wire::Action::compare_swap:
-        if (header.has(wire::kFetches) &&
-            std::memcmp(fetched_.data() + offset, data.data() + header.bytes + offset, bytes) == 0) {
-          unpack(values, there);
-        }
-        return MPI_SUCCESS;
-      default: return MPI_ERR_INTERN;
+  if (data.size() != sends) return MPI_ERR_INTERN;
+  datatype::Cursor cursor;
+  cursor.start(blocks_);
+  if (header.has(wire::kFetches)) {
+    fetched_.resize(header.bytes);
+    cursor.pack(fetched_);
+    p2p::check_copy(cursor.failure());
+    cursor.seek(0);
+  }
+  if (!header.has(wire::kStores)) return MPI_SUCCESS;
+  switch (header.action) {
+    case wire::Action::transfer: cursor.unpack(data); break;
+    case wire::Action::update: {
+      const auto op = static_cast<op::OpKind>(header.op);
+      if (!op::accumulate(op, static_cast<datatype::Element>(header.element), data, cursor)) return MPI_ERR_OP;
+      break;
     }
-  });
+    case wire::Action::compare_swap:
+      if (header.has(wire::kFetches) && std::memcmp(fetched_.data(), data.data() + header.bytes, header.bytes) == 0) {
+        cursor.unpack(data.first(header.bytes));
+      }
+      break;
+    default: return MPI_ERR_INTERN;
+  }
+  p2p::check_copy(cursor.failure());
+  return MPI_SUCCESS;
 }
 
 }  // namespace mpi_shim::rma

@@ -155,7 +155,6 @@ class Window final : public handle::Object {
   struct Deferred {
     am::Endpoint* from;
     wire::AccessHeader header;
-    const datatype::Datatype* type;
     std::vector<std::byte> data;
   };
 
@@ -175,7 +174,6 @@ class Window final : public handle::Object {
   static Buffer here(const Target& target, const Buffer& there) noexcept;
 
   // direct.cpp: updates that this process does itself
-  static int combine(op::OpKind kind, datatype::Element element, ByteSpan values, const Buffer& there);
   int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
@@ -214,16 +212,11 @@ class Window final : public handle::Object {
   bool grant_waiting() noexcept;
   void on_rank_failed(int rank) noexcept;
   void update_claim_for_others() noexcept;
-  void on_access(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
-                 ByteSpan data) noexcept;
-  void serve(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
-             ByteSpan data) noexcept;
+  void on_access(am::Endpoint& from, const wire::AccessHeader& header, ByteSpan data) noexcept;
+  void serve(am::Endpoint& from, const wire::AccessHeader& header, ByteSpan data) noexcept;
   void answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept;
-  int carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
-                std::uint64_t reply_room);
-  bool read_blocks(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan& data);
-  template <class Use>
-  int for_each_block(const datatype::Datatype& type, Use&& use);
+  int carry_out(const wire::AccessHeader& header, ByteSpan data, std::uint64_t reply_room);
+  int read_blocks(const wire::AccessHeader& header, ByteSpan& data);
   bool serve_deferred() noexcept;
   [[nodiscard]] bool has_counted_messages() noexcept;
   // synchronisation.cpp: whether all ranks of the exposure epoch have called MPI_Win_complete; whether one has failed.
@@ -269,7 +262,7 @@ class Window final : public handle::Object {
   Retry serve_again_;               // calls serve_deferred()
   std::deque<Deferred> deferred_;   // in the order of arrival
   std::vector<std::byte> fetched_;    // the data of the next answer; keeps its capacity, as blocks_
-  std::vector<wire::Blocks> blocks_;  // of the message that carry_out() executes
+  datatype::Layout blocks_;           // of the message that carry_out() executes, at absolute addresses
 };
 
 }  // namespace mpi_shim::rma

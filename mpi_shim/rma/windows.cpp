@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
@@ -109,9 +108,7 @@ void Windows::on_access(btl::Delivery& delivery) noexcept {
   if (!read_object(delivery.data, header)) return refuse(delivery, "it is too short");
   Window* const window = find(delivery, header.window, header.rank);
   if (window == nullptr) return refuse(delivery, "no such window with the sender in it");
-  const datatype::Datatype* const type = datatype::predefined(header.type);
-  if (type == nullptr) return refuse(delivery, "no such datatype");
-  window->on_access(am::sender(delivery), header, *type, delivery.data.subspan(sizeof header));
+  window->on_access(am::sender(delivery), header, delivery.data.subspan(sizeof header));
 }
 
 void Windows::on_access_reply(btl::Delivery& delivery) noexcept {

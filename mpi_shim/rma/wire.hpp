@@ -3,7 +3,6 @@
 // order: both processes must have the same architecture.  In all messages `window` is the id of the window's
 // communicator, `rank` the rank of the sender in it, and `id` the number that the origin has given to an access.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <type_traits>
 
@@ -45,23 +44,23 @@ enum class Action : std::uint8_t {
 struct Blocks {
   std::uint64_t displacement;  ///< of the first: bytes from the window's base; in a dynamic window the address
   std::uint64_t stride;        ///< modulo 2^64, as is `displacement`
-  std::uint32_t bytes;         ///< data bytes of a block: whole elements of AccessHeader::type
+  std::uint32_t bytes;         ///< of one block
   std::uint32_t count;
 };
 
 /// One piece of an access to the receiver's memory; the pieces of one access arrive in order.  `more` Blocks follow,
-/// then the data in the order of the blocks.
+/// then the data in the order of the blocks.  The blocks of an update consist of whole elements.
 struct AccessHeader {
   std::uint32_t window;
   std::int32_t rank;
   std::uint64_t id;
   std::uint32_t bytes;  ///< of all blocks together
   std::uint32_t more;
-  std::uint16_t type;  ///< handle of the predefined datatype that the blocks consist of
   Action action;
-  std::uint8_t op;     ///< op::OpKind of an update
-  std::uint8_t flags;  ///< kStores, kFetches, kCounted
-  std::array<std::uint8_t, 3> reserved;
+  std::uint8_t op;       ///< op::OpKind of an update
+  std::uint8_t element;  ///< datatype::Element of an update
+  std::uint8_t flags;    ///< kStores, kFetches, kCounted
+  std::uint32_t reserved;
   Blocks first;
 
   [[nodiscard]] bool has(std::uint8_t flag) const noexcept { return (flags & flag) != 0; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/datatype/construction/predefined.hpp"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 #include <memory>
@@ -116,11 +115,6 @@ const Types& types() {
 }  // namespace
 
 Datatype* predefined(std::uintptr_t handle) { return handle < handle::kBuiltinEnd ? types()[handle].get() : nullptr; }
-
-const Datatype& predefined(Element element) {
-  const auto* named = std::ranges::find(kNamed, element, &Named::element);
-  return *predefined(std::uintptr_t{named->handle});
-}
 
 void publish_predefined_types() {
   for (const Named& named : kNamed) handle::set_builtin(*predefined(named.handle));

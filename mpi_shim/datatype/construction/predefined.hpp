@@ -12,8 +12,6 @@ namespace mpi_shim::datatype {
 /// The datatype with this handle value, e.g. 0x209 for MPI_INT; it lives until the process ends.  Null if there is
 /// none; null for MPI_DATATYPE_NULL.
 Datatype* predefined(std::uintptr_t handle);
-/// A datatype of one such element.
-const Datatype& predefined(Element element);
 
 /// Publishes all predefined datatypes in the handle table.  Called once, during MPI_Init.
 void publish_predefined_types();

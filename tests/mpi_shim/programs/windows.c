@@ -337,6 +337,50 @@ static void pairs_with_a_gap_inside(int flavour) {
   end_window(flavour, win, base);
 }
 
+/* So many pairs that they take several messages.  Short ones: the index of one and the value of the next are one run of
+ * memory, so that a message ends within a run.  Packed ones: they are closer together than in an array of MPI_DOUBLE_INT. */
+static void many_pairs(int flavour) {
+  enum { kPairs = 4000, kPacked = 12 };
+  const int next = (my_rank() + 1) % world_size();
+  const int previous = (my_rank() + world_size() - 1) % world_size();
+  char* base = NULL;
+  const MPI_Aint bytes = kPairs * (sizeof(struct short_place) + kPacked);
+  MPI_Win win = make_window(flavour, bytes, 1, &base);
+  memset(base, 0, (size_t)bytes);
+  struct short_place* short_pairs = calloc(kPairs, sizeof *short_pairs);
+  struct place* pairs = calloc(kPairs, sizeof *pairs);
+  for (int i = 0; i < kPairs; ++i) {
+    short_pairs[i].value = (short)(i % 1000 + 1);
+    short_pairs[i].index = pairs[i].index = 10 * i + my_rank();
+    pairs[i].value = i + 0.5;
+  }
+  MPI_Datatype packed;
+  CHECK_EQ(MPI_Type_create_resized(MPI_DOUBLE_INT, 0, kPacked, &packed), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_commit(&packed), MPI_SUCCESS);
+  const MPI_Aint behind = kPairs * sizeof(struct short_place);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Accumulate(short_pairs, kPairs, MPI_SHORT_INT, next, 0, kPairs, MPI_SHORT_INT, MPI_MAXLOC, win),
+           MPI_SUCCESS);
+  CHECK_EQ(MPI_Accumulate(pairs, kPairs, MPI_DOUBLE_INT, next, behind, kPairs, packed, MPI_MAXLOC, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kPairs; ++i) {
+    struct short_place here;
+    memcpy(&here, base + (size_t)i * sizeof here, sizeof here);
+    CHECK_EQ(here.value, i % 1000 + 1);
+    CHECK_EQ(here.index, 10 * i + previous);
+    double value;
+    int index;
+    memcpy(&value, base + behind + (size_t)i * kPacked, sizeof value);
+    memcpy(&index, base + behind + (size_t)i * kPacked + sizeof value, sizeof index);
+    CHECK(value == i + 0.5);
+    CHECK_EQ(index, 10 * i + previous);
+  }
+  CHECK_EQ(MPI_Type_free(&packed), MPI_SUCCESS);
+  free(pairs);
+  free(short_pairs);
+  end_window(flavour, win, base);
+}
+
 /* A counter and a lock out of fetch-and-op and compare-and-swap, all ranks at once. */
 static void atomics(int flavour) {
   const int size = world_size();
@@ -687,6 +731,7 @@ int main(int argc, char** argv) {
     accumulates(flavour);
     pairs(flavour);
     pairs_with_a_gap_inside(flavour);
+    many_pairs(flavour);
     atomics(flavour);
     locks(flavour);
     if (!is_permitted) late_locks(flavour);
