@@ -151,8 +151,14 @@ void Daemon::service() {
     base_.advance();
     upgrade_.advance();
     if (base_.awake || upgrade_.awake || step_) continue;
-    retry_ = {};
-    if (base_.waits_for_room() || upgrade_.waits_for_room()) retry_ = loop_.after(kRetry, [this] { catch_up(); });
+    if (!base_.waits_for_room() && !upgrade_.waits_for_room()) {
+      retry_ = {};
+    } else if (!retry_) {
+      retry_ = loop_.after(kRetry, [this] {
+        retry_ = {};
+        catch_up();
+      });
+    }
     return;
   }
   loop_.post([this] { service(); });

@@ -55,7 +55,6 @@ inline constexpr std::array kVerbsSteps{
     verbs_step("opal::btl::verbs::Connection::accept"),
     verbs_step("non-virtual thunk to opal::btl::verbs::Endpoint::on_connected"),
     verbs_step("opal::btl::verbs::Endpoint::confirm"),
-    verbs_step("opal::btl::verbs::Module::on_confirmed"),
     // The queue pair and its states.
     verbs_step("opal::btl::verbs::Device::make_queue_pair"),
     verbs_step("opal::btl::verbs::Connection::move_to", "messages", 2),
@@ -84,7 +83,7 @@ inline constexpr std::array kVerbsSteps{
     large_step("opal::btl::verbs::OneSidedQueue::on_sent", 20),
     // The end: memory, endpoints, goodbye, connection.
     window_step("opal::btl::verbs::Module::deregister_memory", "windows"),
-    verbs_step("opal::btl::verbs::Module::end_operations"),
+    verbs_step("opal::btl::DeviceTransport<opal::btl::verbs::Endpoint, opal::btl::DeviceTransfer>::end_operations"),
     verbs_step("opal::btl::verbs::Endpoint::leave"),
     verbs_step("opal::btl::verbs::Endpoint::end"),
     window_step("opal::btl::verbs::Connection::stop", "windows"),

@@ -38,12 +38,14 @@ Result<std::vector<rcache::Lease>> RegisteredPool::register_with_devices(Mutable
 
 /// Maps and registers a slab in which a block of this size and alignment fits.
 Result<RegisteredPool::Slabs::iterator> RegisteredPool::add_slab(std::size_t size, std::size_t alignment) noexcept {
-  const std::size_t bytes = size > kLargestShared ? size : kSlab;
+  const bool large = size > kLargestShared;
+  const std::size_t bytes = large ? size : kSlab;
   OPAL_TRY_ASSIGN(Mapping pages, Mapping::aligned(align_up(bytes, base_page_size()),
-                                                  std::max({alignment, kLargestShared, base_page_size()}),
+                                                  std::max({alignment, large ? 1 : kLargestShared, base_page_size()}),
                                                   MAP_PRIVATE | MAP_ANONYMOUS));
   OPAL_TRY_ASSIGN(std::vector<rcache::Lease> leases, register_with_devices(pages.bytes()));
   Slab slab{std::move(pages), std::move(leases)};
+  slab.of_one_block = large;
   OPAL_TRY(slab.blocks.grow(bytes));
   usage_.managed += slab.pages.size();
   std::byte* const base = slab.pages.data();
@@ -59,7 +61,7 @@ std::byte* RegisteredPool::allocate_in(Slabs::iterator slab, std::size_t size, s
   if (!offset) return nullptr;
   usage_.used += content.blocks.used() - before;
   ++usage_.blocks;
-  latest_ = slab;
+  if (!content.of_one_block) latest_ = slab;
   return base + *offset;
 }
 
@@ -70,11 +72,14 @@ Result<std::byte*> RegisteredPool::allocate(std::size_t size, std::size_t alignm
   if (size > kLargest || alignment > kLargest) return Error{Errc::no_memory, 0, "RegisteredPool::allocate(size)", size};
   size = align_up(std::max<std::size_t>(size, 1), kCacheLine);
   const Lock::Guard guard{context_.state_->lock};
-  if (latest_ != slabs_.end()) {
-    if (std::byte* const block = allocate_in(latest_, size, alignment); block != nullptr) return block;
-  }
-  for (auto slab = slabs_.begin(); slab != slabs_.end(); ++slab) {
-    if (std::byte* const block = allocate_in(slab, size, alignment); block != nullptr) return block;
+  if (size <= kLargestShared) {
+    if (latest_ != slabs_.end()) {
+      if (std::byte* const block = allocate_in(latest_, size, alignment); block != nullptr) return block;
+    }
+    for (auto slab = slabs_.begin(); slab != slabs_.end(); ++slab) {
+      if (slab->second.of_one_block) continue;
+      if (std::byte* const block = allocate_in(slab, size, alignment); block != nullptr) return block;
+    }
   }
   OPAL_TRY_ASSIGN(const auto slab, add_slab(size, alignment));
   if (std::byte* const block = allocate_in(slab, size, alignment); block != nullptr) return block;
@@ -92,8 +97,8 @@ Result<void> RegisteredPool::deallocate(std::byte* address) noexcept {
   }
   usage_.used -= before - slab->second.blocks.used();
   --usage_.blocks;
-  if (slab->second.blocks.blocks() == 0 && slab->second.blocks.end() != kSlab) {
-    unmap(slab);  // it was the slab of one large block
+  if (slab->second.of_one_block) {
+    unmap(slab);
   } else if (usage_.managed - usage_.used > std::max(usage_.used, kKept)) {
     // Keep as much idle memory as is in use, and a few slabs, so that the walk over all slabs is rare.
     trim();

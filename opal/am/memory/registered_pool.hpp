@@ -37,6 +37,7 @@ class OPAL_EXPORT RegisteredPool final : public mpool::Pool {
     Mapping pages;
     std::vector<rcache::Lease> leases;  // one per device; they end before the pages are unmapped
     allocator::BestFit blocks{kCacheLine};
+    bool of_one_block = false;  // made for one large block, and unmapped with it
   };
   using Slabs = std::map<std::byte*, Slab>;  // by address
 
@@ -48,7 +49,7 @@ class OPAL_EXPORT RegisteredPool final : public mpool::Pool {
 
   Context& context_;
   Slabs slabs_;
-  Slabs::iterator latest_ = slabs_.end();  // the slab of the latest block, which is tried first
+  Slabs::iterator latest_ = slabs_.end();  // the slab of the latest block that is not large, which is tried first
   mpool::Usage usage_;
 };
 

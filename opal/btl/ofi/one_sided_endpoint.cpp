@@ -19,9 +19,7 @@ constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration wit
 
 }  // namespace
 
-OneSidedEndpoint::OneSidedEndpoint(Module& module) : ofi_(module), pieces_(kDepth) {
-  for (Piece& piece : pieces_) free_.push_back(&piece);
-}
+OneSidedEndpoint::OneSidedEndpoint(Module& module) : ofi_(module) {}
 
 Result<void> OneSidedEndpoint::open() noexcept {
   if (fabric_.endpoint != nullptr) return {};
@@ -29,6 +27,9 @@ Result<void> OneSidedEndpoint::open() noexcept {
   OPAL_TRY(Device::enable(fabric));
   if (fabric.wait_fd >= 0) OPAL_TRY(ofi_.waiting().watch(fabric.wait_fd));
   fabric_ = std::move(fabric);
+  if (!pieces_.empty()) return {};
+  pieces_.resize(kDepth);
+  for (Piece& piece : pieces_) free_.push_back(&piece);
   return {};
 }
 

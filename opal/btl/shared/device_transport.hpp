@@ -101,10 +101,6 @@ class DeviceTransport : public ConnectedTransport<E> {
     return Post::queued;
   }
 
-  Post flush(Endpoint* to, Completion& completion) noexcept override {
-    if (to != nullptr && to->dead()) return refuse(completion, to->error());
-    return this->MessageTransport::flush(to, completion);
-  }
   [[nodiscard]] PipelinedTransfers* transfers() noexcept final { return native() ? &pipelined_ : nullptr; }
 
   /// True if put and get use the device.

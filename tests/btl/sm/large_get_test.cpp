@@ -300,8 +300,8 @@ TEST(SmLargeGet, WhenCopyingIsForbiddenInMidTransferTheOtherMechanismsFinishIt) 
     unsigned call;
     bool at_puller;
   };
-  for (const Case& test : {Case{"cooperative", SYS_process_vm_writev, false},  // the helper falls back on chunks
-                           Case{"cooperative", SYS_process_vm_readv, true},    // we leave it all to the helper
+  for (const Case& test : {Case{"cooperative", SYS_process_vm_writev, false},  // the initiator copies the rest
+                           Case{"cooperative", SYS_process_vm_readv, true},    // messages repeat the get
                            Case{"pipelined", SYS_process_vm_readv, true}, Case{"alone", SYS_process_vm_readv, true}}) {
     SCOPED_TRACE(test.way);
     Child initiator{[&](Channel& parent) {

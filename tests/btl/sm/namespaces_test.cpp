@@ -181,7 +181,7 @@ TEST(SmNamespaces, APeerInAnotherNetworkNamespaceIsUnreachableWithTheReason) {
   const std::string_view reason{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   EXPECT_EQ(child.wait(), 0);
   if (reason.starts_with("unshare") || reason.starts_with("/proc")) GTEST_SKIP() << "needs namespaces: " << reason;
-  EXPECT_EQ(reason, "sm: the peer is in another network namespace");
+  EXPECT_EQ(reason, "sm: the peer is on another host, or in another network namespace");
 }
 
 TEST(SmNamespaces, ADevShmOfOneMebibyteThatIsFullDoesNotMatter) {

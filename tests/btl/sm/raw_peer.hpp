@@ -68,6 +68,7 @@ class RawPeer {
     ASSERT_TRUE(place);
     *place.header = fragment;
     copy_to(place.body(), data);
+    link->out->fragments().sent(place);
     announce(place.line);
   }
   void announce(std::uint32_t line) { ASSERT_TRUE(link->inbox.fifo().push({link->index_there, line})); }

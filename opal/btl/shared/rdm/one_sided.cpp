@@ -72,6 +72,7 @@ void Transport::post_again(const std::vector<RdmaOperation*>& operations) noexce
     Transfer& transfer = transfer_of(*operation);
     transfer.in_flight = 0;
     transfer.acknowledged = 0;
+    transfer.refused = false;
     operation->moved = 0;
     std::erase(unposted_, operation);
     unposted_.push_back(operation);
