@@ -114,8 +114,8 @@ Post Send::post_message(am::Endpoint& endpoint) noexcept {
   if (!eager) step_ = Step::answer;
   set_offered(!eager);
   const wire::MatchHeader header = match_header();
-  const Post post = eager ? send_part(endpoint, wire::kEager, bytes_of(header), buffer_, 0, buffer_.bytes())
-                          : post_offer(endpoint);
+  const Post post =
+      eager ? send_part(endpoint, wire::kEager, bytes_of(header), buffer_, 0, buffer_.bytes()) : post_offer(endpoint);
   if (post == Post::again || post == Post::failed) {  // nothing has gone out
     step_ = Step::first_message;
     set_offered(false);

@@ -22,8 +22,8 @@ class Engine;
 enum class Mode : std::uint8_t {
   standard,
   synchronous,  ///< always a rendezvous; the offer carries a short message whole
-  failed,   ///< sends kFailure instead of a message of a failed collective; the receive ends with MPI_ERR_OTHER
-  aborted,  ///< as failed, because of a dead process; the receive ends with MPI_ERR_PROC_ABORTED
+  failed,       ///< sends kFailure instead of a message of a failed collective; the receive ends with MPI_ERR_OTHER
+  aborted,      ///< as failed, because of a dead process; the receive ends with MPI_ERR_PROC_ABORTED
 };
 
 class Send final : public Request, private Stalled {

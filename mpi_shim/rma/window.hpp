@@ -261,8 +261,8 @@ class Window final : public handle::Object {
   int granted_ = 0;                 // number of ranks for which this process holds its own access lock
   Retry serve_again_;               // calls serve_deferred()
   std::deque<Deferred> deferred_;   // in the order of arrival
-  std::vector<std::byte> fetched_;    // the data of the next answer; keeps its capacity, as blocks_
-  datatype::Layout blocks_;           // of the message that carry_out() executes, at absolute addresses
+  std::vector<std::byte> fetched_;  // the data of the next answer; keeps its capacity, as blocks_
+  datatype::Layout blocks_;         // of the message that carry_out() executes, at absolute addresses
 };
 
 }  // namespace mpi_shim::rma

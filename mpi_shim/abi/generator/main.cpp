@@ -45,9 +45,12 @@ void write_if_different(const std::string& path, const std::string& text) {
 int main(int argc, char** argv) {
   try {
     const std::map<std::string, std::string (*)(const abi::Table&)> kinds = {
-        {"prototypes", abi::emit_prototypes},         {"parameters", abi::emit_parameters},
-        {"refusals", abi::emit_refusals},             {"fortran", abi::emit_fortran_entries},
-        {"interfaces", abi::emit_fortran_interfaces}, {"coverage", abi::emit_coverage},
+        {"prototypes", abi::emit_prototypes},
+        {"parameters", abi::emit_parameters},
+        {"refusals", abi::emit_refusals},
+        {"fortran", abi::emit_fortran_entries},
+        {"interfaces", abi::emit_fortran_interfaces},
+        {"coverage", abi::emit_coverage},
     };
     if (argc == 4 && std::string_view(argv[1]) == "mpif") {
       auto header = open_for_reading(argv[2]);

@@ -243,8 +243,8 @@ OPAL_MPI_CALL(Waitall, (Call & call, int count, MPI_Request array_of_requests[],
 OPAL_MPI_CALL(Waitsome, (Call & call, int incount, MPI_Request array_of_requests[], int* outcount,
                          int array_of_indices[], MPI_Status array_of_statuses[])) {
   check_some(call, incount, array_of_requests, outcount, array_of_indices);
-  const Found found = wait_done(call, span_of(array_of_requests, incount), array_of_indices, array_of_statuses,
-                                Number::several);
+  const Found found =
+      wait_done(call, span_of(array_of_requests, incount), array_of_indices, array_of_statuses, Number::several);
   return report_some(call, found, outcount);
 }
 

@@ -24,8 +24,8 @@ inline constexpr std::int64_t kDefaultArgument = 19;
 
 /// A new datatype that keeps its parts alive.  It is uncommitted, unless it is the dup of a committed one.  Requires:
 /// the recipe has the number of arguments and parts that its constructor has; no reference in recipe.types is empty.
-/// Errors: invalid_argument (a combiner without a constructor here: named, f90_*, value_index; a negative count or block
-/// length, an array section outside its array), limit_reached (a size or bound beyond 63 bits), no_memory.
+/// Errors: invalid_argument (a combiner without a constructor here: named, f90_*, value_index; a negative count or
+/// block length, an array section outside its array), limit_reached (a size or bound beyond 63 bits), no_memory.
 opal::Result<DatatypeRef> construct(Recipe recipe);
 
 }  // namespace mpi_shim::datatype

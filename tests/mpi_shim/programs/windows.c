@@ -338,7 +338,8 @@ static void pairs_with_a_gap_inside(int flavour) {
 }
 
 /* So many pairs that they take several messages.  Short ones: the index of one and the value of the next are one run of
- * memory, so that a message ends within a run.  Packed ones: they are closer together than in an array of MPI_DOUBLE_INT. */
+ * memory, so that a message ends within a run.  Packed ones: they are closer together than in an array of
+ * MPI_DOUBLE_INT. */
 static void many_pairs(int flavour) {
   enum { kPairs = 4000, kPacked = 12 };
   const int next = (my_rank() + 1) % world_size();

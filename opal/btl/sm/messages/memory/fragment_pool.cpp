@@ -53,8 +53,8 @@ void FragmentPool::reclaim(Class& pool) noexcept {
   taken_ -= back;
 }
 
-/// Doubles the fragments of a class, up to kGrowth bytes at a time.  So the second message of a peer that gets few has the
-/// fragment of the first, and touches no new page.
+/// Doubles the fragments of a class, up to kGrowth bytes at a time.  So the second message of a peer that gets few has
+/// the fragment of the first, and touches no new page.
 void FragmentPool::grow(Class& pool) noexcept {
   const std::size_t wanted = std::clamp<std::size_t>(pool.made, 1, std::max<std::size_t>(1, kGrowth / pool.stride));
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(wanted, pool.most - pool.made));
