@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "tests/am/pair.hpp"
@@ -182,6 +184,50 @@ TEST_F(RegisteredMemory, LiveBlocksKeepTheirBytesOverARandomTrace) {
   }
   for (const Live& block : live) ASSERT_TRUE(pool->deallocate(block.address));
   EXPECT_EQ(pool->usage().used, 0U);
+}
+
+TEST_F(RegisteredMemory, SmallBlocksShareASlabBesideManyLargeOnes) {
+  std::vector<std::byte*> blocks;
+  for (int i = 0; i < 10; ++i) {
+    for (const std::size_t size : {300'000, 1000}) {
+      const auto block = pool->allocate(size);
+      ASSERT_TRUE(block);
+      blocks.push_back(*block);
+    }
+  }
+  const std::size_t page = 4096;
+  EXPECT_EQ(pool->usage().managed, 10 * align_up(300'000, page) + am::RegisteredPool::kSlab);
+  for (std::byte* block : blocks) ASSERT_TRUE(pool->deallocate(block));
+  EXPECT_EQ(pool->usage().managed, am::RegisteredPool::kSlab) << "large blocks are unmapped when they are freed";
+}
+
+TEST(RegisteredMemoryOfThreads, ABlockIsAllocatedByOneThreadAndFreedByAnother) {
+  Side side{"sim", am::ThreadLevel::multiple};
+  auto opened = am::RegisteredPool::open(*side.context);
+  ASSERT_TRUE(opened);
+  am::RegisteredPool& pool = **opened;
+  std::mutex mutex;
+  std::vector<std::byte*> handed_over;
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    threads.emplace_back([&, random = std::mt19937{seed}]() mutable {
+      for (int step = 0; step < 3000; ++step) {
+        const auto block = pool.allocate(random() % 40 == 0 ? 300'000 : random() % 5000);
+        ASSERT_TRUE(block);
+        **block = static_cast<std::byte>(seed);
+        const std::lock_guard guard{mutex};
+        handed_over.push_back(*block);
+        std::swap(handed_over[random() % handed_over.size()], handed_over.back());
+        if (handed_over.size() < 50) continue;
+        ASSERT_TRUE(pool.deallocate(handed_over.back()));
+        handed_over.pop_back();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(pool.usage().blocks, handed_over.size());
+  for (std::byte* block : handed_over) ASSERT_TRUE(pool.deallocate(block));
+  EXPECT_EQ(pool.usage().used, 0U);
 }
 
 TEST(RegisteredMemoryWithoutDevices, IsPlainMemory) {
