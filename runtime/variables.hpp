@@ -5,11 +5,11 @@
 
 namespace runtime {
 
-/// The name of the job.  Every process of the job has it, and no other process.
+/// The id of the job.  Its ranks have the variable, and so have the processes that they start.
 inline constexpr char kJobIdVariable[] = "OPAL_INTERNAL_JOB_ID";
 
-/// The session of the launcher or daemon that started the process.  When that is dead, sweep_stale_sessions() of a
-/// later launcher or daemon kills the process.
+/// The session of the launcher or daemon that started the process.  When that launcher or daemon is dead, the next one
+/// on the host kills the process (sweep_stale_sessions()).
 inline constexpr char kSessionVariable[] = "OPAL_INTERNAL_SESSION";
 
 }  // namespace runtime

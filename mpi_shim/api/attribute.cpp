@@ -73,7 +73,7 @@ template <class Handle>
 int set(Call& call, Handle handle, int keyval, void* value) {
   auto* const object = call.object(handle);
   const auto key = keys_of(call, handle).find(keyval);
-  if (key == nullptr) call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that can be set");
+  if (key == nullptr) call.fail(MPI_ERR_KEYVAL, "argument keyval is predefined, freed or unknown");
   return call.finish(object->attributes.set(handle, key, value));
 }
 
@@ -87,7 +87,8 @@ int get(Call& call, Handle handle, int keyval, void* result, int* flag) {
     *static_cast<const void**>(result) = *value;
     return MPI_SUCCESS;
   }
-  if (!keys_of(call, handle).was_created(keyval)) call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key");
+  if (!keys_of(call, handle).was_created(keyval))
+    call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key for this kind of object");
   void* value = nullptr;
   *flag = object->attributes.get(keyval, value);
   if (*flag != 0) *static_cast<void**>(result) = value;
@@ -98,7 +99,7 @@ template <class Handle>
 int remove(Call& call, Handle handle, int keyval) {
   auto* const object = call.object(handle);
   if (!keys_of(call, handle).was_created(keyval)) {
-    call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that can be deleted");
+    call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that the application created");
   }
   return call.finish(object->attributes.remove(handle, keyval));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/api/call.hpp — the argument checks of one call of an MPI function: each check turns an argument into an
-// object.  The first wrong argument raises an MPI error with a message that names the function and the argument: the
-// error handler of the last communicator or window that comm() or window() has found is called.
-// A failed check leaves the MPI function by an exception that does not pass run(), so every result of a check is valid.
-// Owned by the stack frame of the MPI function; returned objects are borrowed.  Threads: one.
+// object.  The first wrong argument raises an MPI error, with a message that names the function and, where it is known,
+// the argument: the error handler of the last communicator or window that comm() or window() has found is called.
+// A failed check throws; run() catches the exception and returns the error.  So every result of a check is valid.
+// Owned by the stack frame of the MPI function; raw pointers that it returns are borrowed.  Threads: one.
 // A Call ends the burst of the process (p2p/burst.hpp).  A Call with When::running ends the process if MPI is not
 // initialised or is finalised.
 #pragma once
@@ -61,7 +61,7 @@ class Call {
     fail(MPI_ERR_BUFFER, "argument sendbuf or recvbuf cannot be MPI_IN_PLACE here");
   }
 
-  /// As fail_class() with `error_class`, the result of an operation, unless it is MPI_SUCCESS, which is returned.
+  /// Returns MPI_SUCCESS if `error_class`, the result of an operation, is that; else as fail_class().
   int finish(int error_class) {
     if (error_class != MPI_SUCCESS) [[unlikely]]
       fail_class(error_class);
@@ -130,8 +130,8 @@ class Call {
     return buffer;
   }
 
-  /// Whether `base` is MPI_BOTTOM (a null pointer) or MPI_IN_PLACE; one comparison, since both are the lowest
-  /// addresses.
+  /// Whether `base` is MPI_BOTTOM (a null pointer) or MPI_IN_PLACE; one comparison, since
+  /// MPI_BOTTOM is 0 and MPI_IN_PLACE is 1.
   static bool is_no_memory(const void* base) noexcept {
     return reinterpret_cast<std::uintptr_t>(base) <= reinterpret_cast<std::uintptr_t>(MPI_IN_PLACE);
   }
@@ -222,7 +222,7 @@ class Call {
   int answer_name(const std::string& name, char* text, int* length);
 
  private:
-  /// The exception by which an MPI function is left; the error was raised before.
+  /// The exception that ends an MPI function; its error handler has already run.
   struct Failed {
     int error;
   };

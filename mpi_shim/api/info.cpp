@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Info objects.  They may be used before MPI_Init and after MPI_Finalize.  A failed check leaves the MPI function
-// (call.hpp), so find() never returns null.
+// (call.hpp), so checked() never returns null.
 #include <algorithm>
 #include <cstring>
 
@@ -9,12 +9,12 @@
 namespace mpi_shim::api {
 namespace {
 
-info::Info* find(Call& call, MPI_Info handle) {
+info::Info* checked(Call& call, MPI_Info handle) {
   return call.find<info::Info>(handle, MPI_ERR_INFO, "info", "info object");
 }
 
-info::Info* find_writable(Call& call, MPI_Info handle) {
-  info::Info* const info = find(call, handle);
+info::Info* checked_writable(Call& call, MPI_Info handle) {
+  info::Info* const info = checked(call, handle);
   if (info->is_predefined()) call.fail(MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed");
   return info;
 }
@@ -27,7 +27,7 @@ void check_key(Call& call, const char* key) {
 
 /// The value of a key; null if there is none.  Sets *flag accordingly.
 const std::string* find_value(Call& call, MPI_Info handle, const char* key, int* flag) {
-  const info::Info* const info = find(call, handle);
+  const info::Info* const info = checked(call, handle);
   check_key(call, key);
   call.pointer(flag, "flag");
   const std::string* const found = info->find(key);
@@ -64,19 +64,19 @@ OPAL_MPI_CALL_ANY_TIME(Get_hw_resource_info, (Call & call, MPI_Info* hw_info)) {
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_dup, (Call & call, MPI_Info info, MPI_Info* newinfo)) {
-  const info::Info* const object = find(call, info);
+  const info::Info* const object = checked(call, info);
   return call.answer_info(object->entries(), newinfo);
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_free, (Call & call, MPI_Info* info)) {
-  info::Info* const object = find_writable(call, call.at(info, "info"));
+  info::Info* const object = checked_writable(call, call.at(info, "info"));
   object->retire();
   *info = MPI_INFO_NULL;
   return MPI_SUCCESS;
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_set, (Call & call, MPI_Info info, const char* key, const char* value)) {
-  info::Info* const object = find_writable(call, info);
+  info::Info* const object = checked_writable(call, info);
   check_key(call, key);
   if (value == nullptr || std::strlen(value) > MPI_MAX_INFO_VAL - 1) {
     call.fail(MPI_ERR_INFO_VALUE, "argument value is null or longer than MPI_MAX_INFO_VAL - 1");
@@ -86,7 +86,7 @@ OPAL_MPI_CALL_ANY_TIME(Info_set, (Call & call, MPI_Info info, const char* key, c
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_delete, (Call & call, MPI_Info info, const char* key)) {
-  info::Info* const object = find_writable(call, info);
+  info::Info* const object = checked_writable(call, info);
   check_key(call, key);
   if (!object->erase(key)) call.fail(MPI_ERR_INFO_NOKEY, "argument key is not in the info object");
   return MPI_SUCCESS;
@@ -119,12 +119,12 @@ OPAL_MPI_CALL_ANY_TIME(Info_get_valuelen, (Call & call, MPI_Info info, const cha
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_get_nkeys, (Call & call, MPI_Info info, int* nkeys)) {
-  const info::Info* const object = find(call, info);
+  const info::Info* const object = checked(call, info);
   return call.answer(nkeys, "nkeys", [&] { return static_cast<int>(object->entries().size()); });
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_get_nthkey, (Call & call, MPI_Info info, int n, char* key)) {
-  const info::Info* const object = find(call, info);
+  const info::Info* const object = checked(call, info);
   call.pointer(key, "key");
   if (n < 0 || static_cast<std::size_t>(n) >= object->entries().size()) {
     call.fail(MPI_ERR_INFO_KEY, "argument n is not the number of a key");

@@ -18,8 +18,8 @@ class HostMemory {
   /// The data with which another process of the host attaches.  It is sent as bytes, and is valid while the creator's
   /// HostMemory exists.
   struct Offer {
-    std::uint64_t token = 0;   ///< random; also stored in the memory, which detects a pid that the kernel has reused
-    std::uint64_t offset = 0;  ///< bytes in the file, of the header in front of the memory
+    std::uint64_t token = 0;   ///< random; also in the header.  Another token there: the kernel has reused the pid
+    std::uint64_t offset = 0;  ///< of the header in the file, bytes; the memory follows the header
     std::uint64_t size = 0;    ///< bytes of the memory, without the header
     std::int32_t pid = 0;      ///< of the creator
     std::int32_t fd = -1;      ///< of the creator; -1: no offer

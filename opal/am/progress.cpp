@@ -92,7 +92,7 @@ class Turn {
 }  // namespace
 
 namespace {
-constexpr std::uint32_t kCallsPerFullRound = 8;  // every eighth progress_from() polls all transports
+constexpr std::uint32_t kCallsPerFullRound = 8;  // of so many calls of progress_from(), one polls all transports
 // Least budget of a round over all transports: the awaited peer's messages could use up a budget of 1 in every round,
 // and other peers would starve.
 constexpr std::size_t kLeastEverywhere = 8;
@@ -136,8 +136,7 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   for (const auto& module : transports.modules) {
     count += module->progress(budget);
     if (count == 0 || all) continue;
-    // The events may be the awaited ones: poll the other modules only if none has events, and in every eighth busy
-    // round.
+    // The events may be the awaited ones: skip the other modules, but poll all in every eighth such round.
     if (++busy_rounds % kBusyRoundsForAll != 0) break;
     all = true;
   }
@@ -157,8 +156,8 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
     tidy = !dead_routes.empty() || !leaving.empty() || !connecting.empty();
   }
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
-    // Events disarm the modules, and a sleeper may wait for one of them: wake all.  Without events: arm again if
-    // needed, and wake all if arm() finds pending events.
+    // After events the modules are no longer armed: wake all sleepers.  Without events: arm again, and wake all if
+    // events are already there.
     if (count != 0) {
       armed = false;
       waiter->wake_others();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/region.hpp — memory that peers may access.  A Region is registered exactly as long as the object exists; it
 // is for long-lived memory.  An ExposedMemory holds a lease of the registration cache, which may keep the memory
-// registered afterwards; it is for the buffers of a protocol. Both are move-only, do not own the memory, and are
+// registered afterwards; it is for the buffers of a protocol.  Both are move-only, do not own the memory, and must be
 // destroyed before their Context.  Threads: as the Context.
 #pragma once
 #include <cstdint>
@@ -47,7 +47,7 @@ class OPAL_EXPORT ExposedMemory {
 
   /// True if it holds a lease.
   explicit operator bool() const noexcept { return static_cast<bool>(lease_); }
-  /// The bytes of a MemoryHandle, for the peer of the endpoint that exposed it; valid as long as *this.
+  /// The bytes of a MemoryHandle, for the peer of the endpoint that exposed it; valid until reset().
   [[nodiscard]] ByteSpan handle() const noexcept;
   void reset() noexcept;
 

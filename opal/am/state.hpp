@@ -206,7 +206,7 @@ struct Context::State final : btl::Observer, ForkListener {
   std::deque<WaitingFlush> flushes;                                       // of the Context, oldest first
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
-  std::uint32_t busy_rounds = 0;  // counts modules that had events; see advance()
+  std::uint32_t busy_rounds = 0;  // counts rounds in which a module had events; see advance()
   std::uint32_t progress_from_calls = 0;
   bool armed = false;      // arm() succeeded, and no event has arrived since
   bool advancing = false;  // inside progress or a callback, under the lock: disconnect() is deferred

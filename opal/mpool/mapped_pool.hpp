@@ -18,7 +18,7 @@ class MappedPool final : public Pool {
   enum class Kind : std::uint8_t { heap, hugepage, cuda_host };
   explicit MappedPool(Kind kind) noexcept : kind_(kind) {}
 
-  /// As Pool::allocate().  Kind cuda_host has one more error: not_supported (no driver, or no CUDA context yet).
+  /// As Pool::allocate().  Kind cuda_host also has the errors of gpu::Pinned::make().
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override;
   [[nodiscard]] Usage usage() const noexcept override;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/oob/daemon.hpp — a daemon's (or the launcher's) end of the out-of-band channel.  It runs active-message
-// Contexts in the event loop: the base Context, for tcp only, where every connection begins; and the upgrade Context,
-// for all transports, opened by the first transport upgrade.
-// The endpoint of the base Context identifies a peer, another daemon, also when that endpoint has failed and the
-// upgrade carries the messages.  Threads: the loop's thread.
+// Contexts in the event loop.  Every connection begins in the base Context, which is for tcp only, or for all
+// transports if am_transports excludes tcp.  The upgrade Context is for all transports; the first transport upgrade
+// opens it. An endpoint of the base Context identifies a peer, another daemon.  It still does when it has failed and
+// the upgrade carries the messages.  Threads: the loop's thread.
 #pragma once
 #include <functional>
 #include <map>
@@ -52,12 +52,12 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   /// call of DaemonHost.
   void disconnect(opal::am::Endpoint& peer);
 
-  /// True while messages to `to`, or any that wait for room, are queued here.
+  /// True while messages to `to` are queued here, or any message waits for room in a Context.
   [[nodiscard]] bool has_unsent(opal::am::Endpoint& to);
   /// The transport in use for messages to `to`; "none" when no endpoint is left.
   [[nodiscard]] std::string_view transport(opal::am::Endpoint& to);
 
-  /// Handles the messages that have arrived, within the call.
+  /// Handles the messages that have arrived before it returns.
   void catch_up();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opald: started by opalrun on the other hosts of a job; what it needs to know comes on stdin.
+// opald: opalrun starts it on the other hosts of a job.  It reads its parameters from stdin.
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// Up to the newline; empty when stdin ends before.
+/// The first line of stdin without the newline; empty if stdin ends before it, or if it is too long.
 std::string read_line() {
   std::string line;
   char c = 0;
@@ -25,6 +25,7 @@ std::string read_line() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // PMIx_Init in place of a rank that has ended before it connected.
   if (argc > 0 && argv[0] == runtime::pmix::kStandInName) runtime::pmix::stand_in();
   const std::span<char* const> command_line{argv, static_cast<std::size_t>(argc)};
   if (argc > 1 || ::isatty(0) == 1) {

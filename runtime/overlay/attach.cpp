@@ -22,7 +22,7 @@ void Node::attach_to(Id member) {
   // At the start all members wait longer: a slow one is there, and giving it up early only costs time.
   parent_due_ = now_ + (fresh_ ? options_.grace : options_.grace / kAttemptsPerGrace);
   parent_channel_ = port_.connect(member);
-  if (parent_channel_ == kNone) return refused_by(member);
+  if (parent_channel_ == kNone) return connect_failed(member);
   ++attach_;
   Attach message{options_.self, down_received_, up_first_, fresh_, {}};
   message.moved.assign(moved_.begin(), moved_.end());
@@ -38,8 +38,9 @@ void Node::attach_failed() {
   parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
 }
 
-/// `member` does not exist.  If it is the root, which never comes back, the time to give up is shortened.
-void Node::refused_by(Id member) {
+/// The connection to `member` cannot be made, or has ended before the answer.  A root does not restart: if `member` is
+/// the root, this member gives up after Options::grace.
+void Node::connect_failed(Id member) {
   if (member == 0) give_up_ = std::min(give_up_, now_ + options_.grace);
   attach_failed();
 }
@@ -83,7 +84,7 @@ void Node::on_attached(const Attached& message) {
 }
 
 void Node::on_refused(const Refused& message) {
-  if (message.why == Refusal::expelled) return leave("it counts as lost: it was silent for too long");
+  if (message.why == Refusal::expelled) return leave("the root counts it as lost");
   attach_failed();
 }
 
@@ -119,7 +120,8 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
   auto entry = children_.find(member);
   if (entry != children_.end() && attach <= entry->second.attach) return;  // overtaken by a later attempt
   if (entry == children_.end()) {
-    // It has left a parent below us, which may live: what that one has not passed on for good is here.
+    // It has left a parent below this member, which may be alive.  Messages that the subtree of that parent has not
+    // acknowledged are still here.
     Child* const former = covering(member);
     if (former == nullptr) return refuse(Refusal::elsewhere);
     if (former->channel != kNone) send_child(*former, FrameType::moved, 0, pack(member));
@@ -148,7 +150,7 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
     if (other != member && child.subtree.contains(other)) answer.moved.push_back(other);
   }
   send_child(child, FrameType::attached, 0, pack(answer));
-  // Those that left it for the parent it has left itself come here too.
+  // Members that have left `member` for a parent above it attach here too.
   for (const Id top : message.moved) {
     if (!child.subtree.contains(top) || top == member || children_.contains(top) || lost_.contains(top)) continue;
     if (!has_moved(top)) adopt(top, child.down_acked, now_ + options_.grace);
@@ -158,7 +160,8 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
   pump_down(children_.at(member));
 }
 
-/// `member` of this subtree has a parent above this member now, which from now on is responsible for its subtree.
+/// `member` of this subtree now has a parent above this member.  That parent is responsible for the subtree of
+/// `member`.
 void Node::on_moved(Id member) {
   if (member == options_.self || !subtree_.contains(member) || has_moved(member)) return;
   if (!children_.contains(member)) {
@@ -214,7 +217,7 @@ void Node::on_child_due(Id member) {
   if (entry == children_.end() || now_ < entry->second.due) return;
   Child& child = entry->second;
   if (child.channel != kNone) return detach(child, Loss::silent);
-  child.due = now_ + options_.grace;  // told again, should the root believe that it is elsewhere
+  child.due = now_ + options_.grace;  // reported again then: the root ignores it while it records another parent
   report(InternalTopic::report_lost, member, child.attach, child.missed);
 }
 
@@ -238,7 +241,7 @@ void Node::on_report(Id reporter, InternalTopic topic, const Report& report) {
     if (place != places_.end() && place->second.parent == reporter) places_.erase(place);
     return;
   }
-  // A member may be missed that has found another parent since.
+  // Ignored if the member has attached to another parent since.
   const bool elsewhere = place != places_.end() && report.attach < place->second.attach &&
                          place->second.parent != reporter && !lost_.contains(place->second.parent);
   if (!elsewhere) on_lost(report.member, report.why);
@@ -249,23 +252,22 @@ void Node::declare_lost(Id member, Loss why, Nanoseconds now) {
   if (member != 0) on_lost(member, why);
 }
 
-/// This member now awaits the children of a lost child: for Options::grace, or Options::start if the child never
-/// attached.
-void Node::disinherit(Id lost, const Child& former) {
-  for (const Range& heir : tree_.children(lost)) {
-    if (lost_.contains(heir.begin)) {
-      disinherit(heir.begin, former);
-    } else if (!children_.contains(heir.begin) && !has_moved(heir.begin)) {
-      adopt(heir.begin, former.down_acked, now_ + (former.attach == 0 ? options_.start : options_.grace));
+/// Awaits the children of `lost`, a lost child: for Options::grace, or Options::start if the child never attached.
+void Node::await_children_of(Id lost, const Child& former) {
+  for (const Range& child : tree_.children(lost)) {
+    if (lost_.contains(child.begin)) {
+      await_children_of(child.begin, former);
+    } else if (!children_.contains(child.begin) && !has_moved(child.begin)) {
+      adopt(child.begin, former.down_acked, now_ + (former.attach == 0 ? options_.start : options_.grace));
     }
   }
 }
 
 void Node::on_lost(Id member, Loss why) {
-  if (member == options_.self) return leave("it counts as lost: it was silent for too long");
+  if (member == options_.self) return leave("the root counts it as lost");
   if (member == 0 || member >= options_.count || lost_.contains(member)) return;
   lost_.add(member);
-  // Ahead of all messages: those may wait for the one that is lost.
+  // Before queued messages, which may depend on the lost member.
   for (const auto& [channel, child] : by_channel_) {
     send_child(children_.at(child), FrameType::lost, 0, pack(Lost{member, why}));
   }
@@ -273,7 +275,7 @@ void Node::on_lost(Id member, Loss why) {
     const Child former = entry->second;
     if (former.channel != kNone) send_child(former, FrameType::refused, 0, pack(Refused{Refusal::expelled}));
     drop_child(member);
-    disinherit(member, former);
+    await_children_of(member, former);
     trim_down();
   }
   if (!is_root() && member == parent_ && state_ == State::attached) {

@@ -87,7 +87,7 @@ void Node::on_closed(Channel channel, Nanoseconds now) {
   if (channel == parent_channel_) {
     parent_channel_ = kNone;
     if (state_ == State::attached) return lose_parent(false);
-    return refused_by(parent_);
+    return connect_failed(parent_);
   }
   const auto entry = by_channel_.find(channel);
   if (entry != by_channel_.end()) detach(children_.at(entry->second), Loss::closed);

@@ -147,7 +147,7 @@ class Node {
   // attach.cpp: how members find their place and lose it
   void attach_to(Id member);
   void attach_failed();
-  void refused_by(Id member);
+  void connect_failed(Id member);
   void lose_parent(bool silent);
   void leave(const char* why);
   void on_attach(Channel from, std::uint32_t attach, const Attach& message);
@@ -157,7 +157,7 @@ class Node {
   Child& adopt(Id member, std::uint64_t down_acked, Nanoseconds due);
   void detach(Child& child, Loss why);
   void drop_child(Id member);
-  void disinherit(Id lost, const Child& former);
+  void await_children_of(Id lost, const Child& former);
   [[nodiscard]] bool has_moved(Id member) const noexcept;
   void report(InternalTopic topic, Id member, std::uint32_t attach, Loss why = Loss::declared);
   void on_report(Id reporter, InternalTopic topic, const Report& report);

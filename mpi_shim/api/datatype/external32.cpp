@@ -18,12 +18,12 @@ struct External {
   External(Call& call, const char* datarep, MPI_Count count, MPI_Datatype datatype) {
     call.pointer(datarep, "datarep");
     if (std::string_view{datarep} != "external32") {
-      call.fail(MPI_ERR_ARG, "argument datarep is not \"external32\", the only one there is");
+      call.fail(MPI_ERR_ARG, "argument datarep is not \"external32\", the only predefined representation");
     }
     type = call.type(datatype);
     if (count < 0) call.fail_count(count);
     const auto size = external32_size(*type, count);
-    if (!size) call.fail(MPI_ERR_COUNT, "argument count makes more than 2^63 bytes");
+    if (!size) call.fail(MPI_ERR_COUNT, "argument count gives 2^63 packed bytes or more");
     bytes = *size;
   }
 };

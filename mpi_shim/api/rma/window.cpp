@@ -12,7 +12,8 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The hints that the library knows, with their default values.
+/// The hints that MPI_Win_get_info reports, with their default values.  The library uses no_locks and
+/// alloc_shared_noncontig, when it creates the window.
 const info::Info::Entries& known_hints() {
   static const info::Info::Entries known = {{"no_locks", "false"},
                                             {"accumulate_ordering", "rar,raw,war,waw"},

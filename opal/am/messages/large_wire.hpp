@@ -28,7 +28,7 @@ struct LargeOffer {
 };
 static_assert(sizeof(LargeOffer) == 32 && std::has_unique_object_representations_v<LargeOffer>, "wire layout v1");
 
-/// Receiver to sender: the handler has run, or the receiver refuses the message.
+/// Receiver to sender: the handler has run, or the message has failed.
 struct LargeEnd {
   std::uint64_t name;  ///< LargeOffer::name
   std::uint64_t code;  ///< Errc, 0 = the handler has run
@@ -57,7 +57,7 @@ inline Result<ParsedOffer> parse_offer(ByteSpan message) noexcept {
   if (offer.size > UINT64_MAX - offer.header_size) {
     return Error{Errc::protocol, 0, "large offer: impossible size", offer.size};
   }
-  // Messages of the library itself are short.
+  // Transports and opal/am send no large messages with their own tags.
   if (!is_tag(offer.tag) || kBtlTags.contains(offer.tag) || kAmTags.contains(offer.tag)) {
     return Error{Errc::protocol, 0, "large offer: not a tag of a large message", offer.tag};
   }
@@ -66,7 +66,7 @@ inline Result<ParsedOffer> parse_offer(ByteSpan message) noexcept {
   return parsed;
 }
 
-/// The Errc for a code on the wire; a number that is no Errc becomes `protocol`.
+/// The Errc for a code on the wire; 0 is no error.  A number above the last Errc becomes `protocol`.
 inline Errc code_of(std::uint64_t code) noexcept {
   return code <= static_cast<std::uint64_t>(Errc::internal) ? static_cast<Errc>(code) : Errc::protocol;
 }
