@@ -58,12 +58,19 @@ void Cursor::place() {
     frames_ = deep_frames_.data();
   }
   seek(0);
-  on_gpu_ = false;
+  on_gpu_.reset();
   failure_ = {};
-  if (opal::gpu::active() && size_ != 0) [[unlikely]] {
-    on_gpu_ = !opal::gpu::is_host(next_piece(1).data);
-    seek(0);
+}
+
+bool Cursor::on_gpu() noexcept {
+  if (!opal::gpu::active()) [[likely]]
+    return false;
+  if (!on_gpu_) {
+    const std::int64_t here = position_;
+    on_gpu_ = !done() && !opal::gpu::is_host(next_piece(1).data);
+    seek(here);
   }
+  return *on_gpu_;
 }
 
 std::uintptr_t Cursor::repetition(const Frame& frame) noexcept {
@@ -274,14 +281,14 @@ std::size_t Cursor::transfer_gpu(std::byte* dense, std::size_t length) noexcept 
 }
 
 std::size_t Cursor::pack(opal::MutableBytes to) noexcept {
-  if (on_gpu_ || !opal::gpu::is_host(to.data())) [[unlikely]]
+  if (on_gpu() || !opal::gpu::is_host(to.data())) [[unlikely]]
     return transfer_gpu<Direction::pack>(to.data(), to.size());
   return transfer<Direction::pack>(to.data(), to.size());
 }
 
 std::size_t Cursor::unpack(opal::ByteSpan from) noexcept {
   // const_cast: the templates serve both directions, and unpack only reads the dense side.
-  if (on_gpu_ || !opal::gpu::is_host(from.data())) [[unlikely]]
+  if (on_gpu() || !opal::gpu::is_host(from.data())) [[unlikely]]
     return transfer_gpu<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());
   return transfer<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());
 }

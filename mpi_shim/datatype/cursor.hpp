@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mpi_shim/datatype/datatype.hpp"
@@ -57,6 +58,9 @@ class Cursor {
   /// Copies min(from.size(), remaining()) bytes from `from` to the buffer, as pack().
   std::size_t unpack(opal::ByteSpan from) noexcept;
 
+  /// Whether the piece at the position of the first call since start() is in GPU memory; assumed of the whole buffer.
+  [[nodiscard]] bool on_gpu() noexcept;
+
   /// The first error of a GPU copy since start(); code 0 if none.  After an error the bytes that pack() or unpack() had
   /// to copy are undefined.  Copies within host memory do not fail.
   [[nodiscard]] const opal::Error& failure() const noexcept { return failure_; }
@@ -99,7 +103,7 @@ class Cursor {
   std::int64_t position_ = 0;
   std::int64_t size_ = 0;
   std::uintptr_t buffer_ = 0;
-  bool on_gpu_ = false;  // the first piece is in GPU memory; assumed of the whole buffer
+  std::optional<bool> on_gpu_;  // see on_gpu(); empty: not known yet
   opal::Error failure_{};
   std::array<Frame, kInlineLevels> inline_frames_;
   std::vector<Frame> deep_frames_;

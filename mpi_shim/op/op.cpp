@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mpi_shim/handle/table.hpp"
-#include "opal/gpu/memory.hpp"
 
 namespace mpi_shim::op {
 
@@ -78,21 +77,12 @@ void combine_pair(Kernel kernel, const ElementInfo& pair, const std::byte* in, s
   std::memcpy(inout + value_bytes, b.data() + pair.second_offset, pair.size - value_bytes);
 }
 
-bool is_on_gpu(Cursor& target) noexcept {
-  if (!opal::gpu::active()) [[likely]]
-    return false;
-  const std::int64_t start = target.position();
-  const std::byte* const first = target.next_piece(1).data;
-  target.seek(start);
-  return !opal::gpu::is_host(first);
-}
-
 /// Computes on packed copies in host memory, of at most kMostCopied bytes at a time.  For pairs, too: the kernel would
 /// write a whole pair, with the gap, which may hold other data of the application.
 void accumulate_by_copy(OpKind kind, Element element, opal::ByteSpan packed, Cursor& target) {
   constexpr std::size_t kMostCopied = std::size_t{256} << 10;
   const std::size_t size = info(element).size;
-  std::array<std::byte, 512> few;
+  std::array<std::byte, 4096> few;
   std::vector<std::byte> many(packed.size() > few.size() ? std::min(packed.size(), kMostCopied / size * size) : 0);
   const opal::MutableBytes room = many.empty() ? opal::MutableBytes{few} : many;
   while (!packed.empty()) {
@@ -144,10 +134,11 @@ opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan eleme
     target.seek(target.position() + static_cast<std::int64_t>(elements.size()));
   } else if (kind == OpKind::replace) {
     target.unpack(elements);
-  } else if (is_on_gpu(target) || facts.element_class == ElementClass::pair) {
+  } else if (target.on_gpu() || facts.element_class == ElementClass::pair) {
     accumulate_by_copy(kind, element, elements, target);
   } else {
-    while (!elements.empty()) {  // pieces are whole elements, since elements are contiguous and all alike
+    // Pieces are whole elements, since elements are contiguous and all alike; of a wrong message the parts are skipped.
+    while (!elements.empty()) {
       const datatype::Piece piece = target.next_piece(elements.size());
       kernel(elements.data(), piece.data, static_cast<std::int64_t>(piece.bytes / facts.size));
       elements = elements.subspan(piece.bytes);

@@ -37,6 +37,7 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
     unit_ = datatype::info(element).size;
   }
   if (action == wire::Action::compare_swap) unit_ = static_cast<std::uint32_t>(bytes_);
+  blocks_.clear();
   sent_ = answered_ = 0;
 }
 
@@ -89,45 +90,75 @@ Post MessageAccess::send_piece() noexcept {
   // The answer must fit max_send, too; it does, since its header is shorter.
   // Short pieces of a counted access: the target copies one out of the cache while the next one is copied in.
   const btl::Attributes& attributes = endpoint.attributes();
-  const std::uint64_t most = attributes.max_send - sizeof header_;
-  header_.bytes = collect_blocks(counted_ ? std::min<std::uint64_t>(attributes.eager, most) : most);
-  if (counted_ && sent_ + header_.bytes == bytes_) header_.flags |= wire::kCounted;
+  std::uint64_t room = attributes.max_send;
+  if (counted_) room = std::min(room, std::max<std::uint64_t>(attributes.eager, kLeastPiece));
+  if (room < kLeastPiece) return Post::failed;  // only of an endpoint without a transport
+  if (blocks_.empty() || room != room_) make_piece(room);
   const std::uint64_t stored = !header_.has(wire::kStores)                    ? 0
                                : header_.action == wire::Action::compare_swap ? 2 * std::uint64_t{header_.bytes}
                                                                               : header_.bytes;
-  const Post post = send_part(endpoint, wire::kAccess, head(), origin_, sent_, stored);
+  const ByteSpan head = header_.more == 0 ? bytes_of(header_) : ByteSpan{long_head_};
+  const Post post = send_part(endpoint, wire::kAccess, head, origin_, sent_, stored);
   if (post == Post::again || post == Post::failed) return post;
+  blocks_.clear();
   sent_ += header_.bytes;
   ++target_->accessed->queue.in_flight;
   if (sent_ == bytes_) target_->accessed->queue.accesses.pop_front();
   return Post::done;
 }
 
+void MessageAccess::make_piece(std::uint64_t room) noexcept {
+  room_ = room;
+  header_.bytes = collect_blocks(room - sizeof header_);
+  header_.first = blocks_.front();
+  header_.more = static_cast<std::uint32_t>(blocks_.size() - 1);
+  header_.flags &= static_cast<std::uint8_t>(~wire::kCounted);
+  if (counted_ && sent_ + header_.bytes == bytes_) header_.flags |= wire::kCounted;
+  if (header_.more == 0) return;
+  const ByteSpan more = std::as_bytes(std::span{blocks_}.subspan(1));
+  long_head_.resize(sizeof header_ + more.size());
+  std::ranges::copy(bytes_of(header_), long_head_.begin());
+  std::ranges::copy(more, long_head_.begin() + sizeof header_);
+}
+
 std::uint32_t MessageAccess::collect_blocks(std::uint64_t room) noexcept {
   const auto sent = static_cast<std::int64_t>(sent_);
-  if (there_.position() != sent) there_.seek(sent);  // the last piece was refused, or cut
+  if (there_.position() != sent) there_.seek(sent);  // the last piece was cut, or is made anew
   const std::uint64_t base = window_->flavor() == Flavor::dynamic ? 0 : target_->base;
-  room -= sizeof(wire::Blocks);  // for cut()
+  room -= 3 * sizeof(wire::Blocks);  // for the run that is being collected, the one after it, and cut()
   blocks_.clear();
+  wire::Blocks run{};  // of memory; the Cursor may give it in several pieces
   std::uint64_t bytes = 0;
-  while (sent_ + bytes < bytes_ && bytes < room) {
-    const datatype::Piece block = there_.next_piece(std::min(room, bytes_ - sent_) - bytes);
-    const std::uint64_t displacement = reinterpret_cast<std::uint64_t>(block.data) - base;
-    wire::Blocks* const last = blocks_.empty() ? nullptr : &blocks_.back();
-    if (last != nullptr && block.bytes == last->bytes &&
-        (last->count == 1 || displacement - last->displacement == last->count * last->stride)) {
-      if (last->count == 1) last->stride = displacement - last->displacement;
-      ++last->count;
-    } else {
-      if (last != nullptr && room - bytes < block.bytes + sizeof *last) break;
-      if (last != nullptr) room -= sizeof *last;
-      blocks_.push_back({displacement, 0, static_cast<std::uint32_t>(block.bytes), 1});
+  const auto limit = [&] { return std::min(room, bytes_ - sent_); };
+  while (room > sizeof run && bytes < limit()) {
+    const datatype::Piece piece = there_.next_piece(limit() - bytes);
+    const std::uint64_t displacement = reinterpret_cast<std::uint64_t>(piece.data) - base;
+    bytes += piece.bytes;
+    if (run.bytes != 0 && displacement == run.displacement + run.bytes) {
+      run.bytes += static_cast<std::uint32_t>(piece.bytes);
+      continue;
     }
-    bytes += block.bytes;
+    if (run.bytes != 0 && append(run)) room -= sizeof run;
+    run = {displacement, 0, static_cast<std::uint32_t>(piece.bytes), 1};
   }
-  const std::uint64_t excess = bytes % unit_;
-  cut(excess);
-  return static_cast<std::uint32_t>(bytes - excess);
+  append(run);
+  const std::uint64_t kept = std::min(bytes, limit()) / unit_ * unit_;
+  cut(bytes - kept);
+  return static_cast<std::uint32_t>(kept);
+}
+
+bool MessageAccess::append(const wire::Blocks& run) {
+  if (!blocks_.empty()) {
+    wire::Blocks& last = blocks_.back();
+    const std::uint64_t distance = run.displacement - last.displacement;
+    if (run.bytes == last.bytes && (last.count == 1 || distance == last.count * last.stride)) {
+      if (last.count == 1) last.stride = distance;
+      ++last.count;
+      return false;
+    }
+  }
+  blocks_.push_back(run);
+  return true;
 }
 
 void MessageAccess::cut(std::uint64_t bytes) noexcept {
@@ -144,18 +175,6 @@ void MessageAccess::cut(std::uint64_t bytes) noexcept {
       blocks_.pop_back();
     }
   }
-}
-
-ByteSpan MessageAccess::head() noexcept {
-  header_.first = blocks_.front();
-  header_.more = static_cast<std::uint32_t>(blocks_.size() - 1);
-  if (header_.more == 0) [[likely]]
-    return bytes_of(header_);
-  const ByteSpan more = std::as_bytes(std::span{blocks_}.subspan(1));
-  long_head_.resize(sizeof header_ + more.size());
-  std::ranges::copy(bytes_of(header_), long_head_.begin());
-  std::ranges::copy(more, long_head_.begin() + sizeof header_);
-  return long_head_;
 }
 
 void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noexcept {

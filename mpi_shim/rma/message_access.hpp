@@ -52,17 +52,20 @@ class MessageAccess final : public Request {
  private:
   static const Actions kActions;
   static constexpr std::uint32_t kMostInFlight = 32;  // pieces per target and window
+  static constexpr std::uint64_t kLeastPiece = 256;   // bytes; room for the header, some Blocks, and an element
 
   void begin_sending() noexcept;
   void put_away() noexcept;
   Post send_piece() noexcept;
+  /// Makes the next piece, which fits `room` bytes: blocks_ and header_, and long_head_ if it has several Blocks.
+  void make_piece(std::uint64_t room) noexcept;
   /// Sets blocks_ to those of the next piece.  Without its header, which has the first of them, the piece fits `room`
   /// bytes.  Returns its data bytes.
   std::uint32_t collect_blocks(std::uint64_t room) noexcept;
+  /// Appends a run to blocks_.  True: it has an entry of its own.
+  bool append(const wire::Blocks& run);
   /// Removes the last `bytes` bytes from blocks_, which may become longer by one entry.
   void cut(std::uint64_t bytes) noexcept;
-  /// The message in front of the data.
-  ByteSpan head() noexcept;
   void end() noexcept;
 
   Windows& windows_;
@@ -70,7 +73,7 @@ class MessageAccess final : public Request {
   Target* target_ = nullptr;
   wire::AccessHeader header_{};
   datatype::Cursor there_;             // the memory at the target; at what is not sent yet
-  std::vector<wire::Blocks> blocks_;   // of the next piece; keeps its capacity, as long_head_
+  std::vector<wire::Blocks> blocks_;   // of the next piece, empty until it is made; keeps its capacity, as long_head_
   std::vector<std::byte> long_head_;   // header_ and the blocks behind the first, if there are such
   datatype::DatatypeRef type_;         // of the memory at the target, as result_type_
   p2p::Buffer origin_;                 // the data to send, in host memory
@@ -80,6 +83,7 @@ class MessageAccess final : public Request {
   datatype::DatatypeRef result_type_;
   std::array<std::byte, 64> pair_{};  // the operands of a compare-and-swap
   std::uint64_t bytes_ = 0;           // of the target's memory that the access covers
+  std::uint64_t room_ = 0;            // of the piece that is made
   std::uint64_t sent_ = 0;            // of bytes_
   std::uint64_t answered_ = 0;        // of bytes_
   std::uint32_t unit_ = 1;            // the size of a piece is a multiple: it consists of whole elements

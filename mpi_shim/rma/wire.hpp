@@ -49,7 +49,8 @@ struct Blocks {
 };
 
 /// One piece of an access to the receiver's memory; the pieces of one access arrive in order.  `more` Blocks follow,
-/// then the data in the order of the blocks.  The blocks of an update consist of whole elements.
+/// then the data in the order of the blocks.  The bytes of an update are whole elements; a block
+/// may hold a part of one.
 struct AccessHeader {
   std::uint32_t window;
   std::int32_t rank;

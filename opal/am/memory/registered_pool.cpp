@@ -83,6 +83,7 @@ Result<std::byte*> RegisteredPool::allocate(std::size_t size, std::size_t alignm
   }
   OPAL_TRY_ASSIGN(const auto slab, add_slab(size, alignment));
   if (std::byte* const block = allocate_in(slab, size, alignment); block != nullptr) return block;
+  unmap(slab);
   return Error{Errc::no_memory, 0, "RegisteredPool(bookkeeping)", size};
 }
 

@@ -598,6 +598,19 @@ static void dynamic_windows(void) {
   CHECK_EQ(MPI_Put(out, 50, MPI_INT, next, MPI_Aint_add(theirs, 40), 50, MPI_INT, win), MPI_SUCCESS);
   CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
   for (int i = 0; i < 100; ++i) CHECK_EQ(memory[i], i >= 10 && i < 60 ? previous + i - 10 : -1);
+  /* Every other element backwards: the type has absolute addresses in its blocks. */
+  MPI_Datatype type;
+  CHECK_EQ(MPI_Type_vector(20, 1, -2, MPI_INT, &type), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_commit(&type), MPI_SUCCESS);
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(out, 20, MPI_INT, next, MPI_Aint_add(theirs, 99 * sizeof(int)), 1, type, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < 20; ++i) {
+    CHECK_EQ(memory[99 - 2 * i], previous + i);
+    CHECK_EQ(memory[98 - 2 * i], 98 - 2 * i < 60 ? previous + 88 - 2 * i : -1);
+  }
+  CHECK_EQ(MPI_Type_free(&type), MPI_SUCCESS);
   CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
   CHECK_EQ(MPI_Win_lock_all(0, win), MPI_SUCCESS);
   const int one = 1;

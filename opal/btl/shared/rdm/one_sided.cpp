@@ -73,6 +73,7 @@ void Transport::post_again(const std::vector<RdmaOperation*>& operations) noexce
     transfer.in_flight = 0;
     transfer.acknowledged = 0;
     transfer.refused = false;
+    operation->error = {};
     operation->moved = 0;
     std::erase(unposted_, operation);
     unposted_.push_back(operation);
