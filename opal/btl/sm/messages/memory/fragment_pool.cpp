@@ -56,13 +56,17 @@ void FragmentPool::reclaim(Class& pool) noexcept {
 /// Doubles the fragments of a class, up to kGrowth bytes at a time.  So the second message of a peer that gets few has
 /// the fragment of the first, and touches no new page.
 void FragmentPool::grow(Class& pool) noexcept {
-  const std::size_t wanted = std::clamp<std::size_t>(pool.made, 1, std::max<std::size_t>(1, kGrowth / pool.stride));
-  const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(wanted, pool.most - pool.made));
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const auto block = memory_->allocate(pool.stride);
-    if (!block) break;  // no memory left: the fragments made so far must do
-    pool.free.push_back(static_cast<std::uint32_t>(block->offset / kCacheLine));
-    ++pool.made;
+  const std::size_t most = std::max<std::size_t>(1, kGrowth / pool.stride);
+  auto count = static_cast<std::uint32_t>(std::clamp<std::size_t>(pool.made, 1, most));
+  count = std::min(count, pool.most - pool.made);
+  for (; count != 0; count /= 2) {
+    const auto block = memory_->allocate(std::size_t{count} * pool.stride);
+    if (!block) continue;  // fewer may fit; without memory the fragments made so far must do
+    for (std::uint32_t i = 0; i < count; ++i) {
+      pool.free.push_back(static_cast<std::uint32_t>((block->offset + std::size_t{i} * pool.stride) / kCacheLine));
+    }
+    pool.made += count;
+    return;
   }
 }
 
