@@ -117,7 +117,8 @@ std::string name_of(const Step& step) {
   for (const char* prefix : {"non-virtual thunk to ", "opal::btl::", "opal::", "mpi_shim::", "runtime::"}) {
     if (name.starts_with(prefix)) name.erase(0, std::string_view{prefix}.size());
   }
-  std::erase(name, ':');
+  // What the name of a test cannot have.
+  std::erase_if(name, [](char c) { return std::string_view{":<> "}.find(c) != std::string_view::npos; });
   std::replace(name.begin(), name.end(), ',', '_');
   return name;
 }
