@@ -210,7 +210,7 @@ TEST(RegisteredMemoryOfThreads, ABlockIsAllocatedByOneThreadAndFreedByAnother) {
   std::vector<std::byte*> handed_over;
   std::vector<std::thread> threads;
   for (unsigned seed = 0; seed < 4; ++seed) {
-    threads.emplace_back([&, random = std::mt19937{seed}]() mutable {
+    threads.emplace_back([&, seed, random = std::mt19937{seed}]() mutable {
       for (int step = 0; step < 3000; ++step) {
         const auto block = pool.allocate(random() % 40 == 0 ? 300'000 : random() % 5000);
         ASSERT_TRUE(block);
