@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/message_access.hpp — the origin's side of an access that the target's process executes.  The origin
 // sends pieces as active messages: the blocks of the target's memory, and the data.  The target answers each piece,
-// with the old data if the access fetches.  So the target needs to know no datatypes. Accesses to one target are sent
-// in the order of the calls, as the standard requires for accumulates.  At most kMostInFlight pieces per target are in
-// flight, which limits the queue of answers at the target. Owned by the ObjectPool of Windows, which reuses it when the
-// request is complete and released. Threads: under the Context's lock.
+// with the old data if the access fetches.  So the target needs to know no datatypes.
+// Accesses to one target are sent in the order of the calls, as the standard requires for accumulates.  At most
+// kMostInFlight pieces per target are in flight, which limits the queue of answers at the target.
+// Owned by the ObjectPool of Windows, which reuses it when the request is complete and released.
+// Threads: under the Context's lock.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // runtime/oob/daemon.hpp — a daemon's (or the launcher's) end of the out-of-band channel.  It runs active-message
 // Contexts in the event loop.  Every connection begins in the base Context, which is for tcp only, or for all
 // transports if am_transports excludes tcp.  The upgrade Context is for all transports; the first transport upgrade
-// opens it. An endpoint of the base Context identifies a peer, another daemon.  It still does when it has failed and
+// opens it.  An endpoint of the base Context identifies a peer, another daemon.  It still does when it has failed and
 // the upgrade carries the messages.  Threads: the loop's thread.
 #pragma once
 #include <functional>

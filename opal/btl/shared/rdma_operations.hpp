@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/shared/rdma_operations.hpp — the table of the one-sided operations that a module has in flight, so that one
 // flush waits for all of them.  The carrier moves an operation: the emulation by messages, a device, a TransferEngine
-// by operations of a module, or a HelpedInitiator.  docs/design/transfers.md. A peer's answer names an operation by
-// slot and generation, so a late answer finds nothing. Owned by a module, or by a Context for staged transfers.
-// Threads: as the owner. Slots are reused: memory is allocated only when more operations are in flight than ever
-// before.
+// by operations of a module, or a HelpedInitiator.  docs/design/transfers.md.
+// A peer's answer names an operation by slot and generation, so a late answer finds nothing.
+// Owned by a module, or by a Context for staged transfers.  Threads: as the owner.
+// Slots are reused: memory is allocated only when more operations are in flight than ever before.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +50,7 @@ class OPAL_EXPORT RdmaOperations {
   static constexpr std::size_t kMost = 1024;  ///< in flight at once per module
 
   /// Takes a free slot for an operation.  Sets the parameters and `order`, and clears `result`, `moved` and `error`.
-  /// Other members keep old values: the caller sets those that it uses. Null: kMost operations are in flight.
+  /// Other members keep old values: the caller sets those that it uses.  Null: kMost operations are in flight.
   RdmaOperation* begin(RdmaOperation::Kind kind, Endpoint& to, Completion& completion, const void* carrier) {
     if (free_.empty()) {
       if (slots_.size() == kMost) return nullptr;
