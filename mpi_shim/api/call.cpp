@@ -85,7 +85,7 @@ void Call::info(MPI_Info handle) {
 void Call::root(const comm::Communicator* comm, int rank) {
   if (rank >= 0 && rank < comm->remote_size()) return;
   if (comm->is_inter() && (rank == MPI_ROOT || rank == MPI_PROC_NULL)) return;
-  fail_rank("root", rank, comm->remote_size(), name_of(*comm), MPI_ERR_ROOT);
+  fail_rank("root", rank, *comm, MPI_ERR_ROOT);
 }
 
 void Call::fail_handle(int error_class, const char* argument, const char* kind) {
@@ -100,7 +100,11 @@ void Call::fail_count(MPI_Count count, const char* argument) {
   fail(MPI_ERR_COUNT, fmt::format("argument {} is negative: {}", argument, count));
 }
 
-void Call::fail_rank(const char* argument, int rank, int size, const std::string& where, int error_class) {
+void Call::fail_rank(const char* argument, int rank, const comm::Communicator& comm, int error_class) {
+  fail_rank(argument, rank, comm.remote_size(), name_of(comm), error_class);
+}
+
+void Call::fail_rank(const char* argument, int rank, int size, std::string_view where, int error_class) {
   fail(error_class, fmt::format("argument {} is {}, but {} has the ranks 0 to {}", argument, rank, where, size - 1));
 }
 

@@ -171,11 +171,11 @@ class Call {
   /// Checks that `rank` is a rank to send to, or MPI_PROC_NULL; source() also takes MPI_ANY_SOURCE.
   void destination(const comm::Communicator* comm, int rank) {
     if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL) [[unlikely]]
-      fail_rank("dest", rank, comm->remote_size(), name_of(*comm));
+      fail_rank("dest", rank, *comm);
   }
   void source(const comm::Communicator* comm, int rank) {
     if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL && rank != MPI_ANY_SOURCE) [[unlikely]]
-      fail_rank("source", rank, comm->remote_size(), name_of(*comm));
+      fail_rank("source", rank, *comm);
   }
   void send_tag(int tag, const char* argument = "tag") {
     if (tag < 0) [[unlikely]]
@@ -230,7 +230,9 @@ class Call {
   [[noreturn, gnu::cold]] void end_process() const;
   [[noreturn, gnu::cold]] void fail_handle(int error_class, const char* argument, const char* kind);
   [[noreturn, gnu::cold]] void fail_kind(const char* argument, const char* kind);
-  [[noreturn, gnu::cold]] void fail_rank(const char* argument, int rank, int size, const std::string& where,
+  [[noreturn, gnu::cold]] void fail_rank(const char* argument, int rank, const comm::Communicator& comm,
+                                         int error_class = MPI_ERR_RANK);
+  [[noreturn, gnu::cold]] void fail_rank(const char* argument, int rank, int size, std::string_view where,
                                          int error_class = MPI_ERR_RANK);
   [[noreturn, gnu::cold]] void fail_op(const op::Op& op, const datatype::Datatype& type);
   [[noreturn, gnu::cold]] void fail_tag(const char* argument, int tag);

@@ -10,6 +10,14 @@ namespace {
 
 constexpr std::ptrdiff_t kFewBlocks = 16;  // lists of at most 16 blocks are copied by copy_repeated_list()
 
+/// The repetition of a body of `bytes` bytes at byte `position`, which becomes the position in that repetition.
+std::int64_t find_repetition(std::int64_t& position, std::int64_t bytes) noexcept {
+  if (position < bytes) return 0;  // the most frequent case needs no division
+  const std::int64_t repetition = position / bytes;
+  position -= repetition * bytes;
+  return repetition;
+}
+
 }  // namespace
 
 opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_t count) {
@@ -20,12 +28,7 @@ opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_
   layout_ = &type.layout();
   buffer_ = reinterpret_cast<std::uintptr_t>(buffer);
   size_ = *bytes;
-  const Item* only = layout_->only_item();
-  if (only != nullptr) whole_ = *only;
-  if (only == nullptr || !repeat_in_place(whole_, std::max<std::int64_t>(count, 1), type.extent())) {
-    set_whole(count, type.extent());
-  }
-  place();
+  set_whole(count, type.extent());
   return {};
 }
 
@@ -34,22 +37,21 @@ void Cursor::start(const Layout& layout) {
   buffer_ = 0;
   size_ = layout.bytes;
   set_whole(1, 0);
-  place();
 }
 
-/// Sets whole_ to `count` repetitions of the layout.
-void Cursor::set_whole(std::int64_t count, std::int64_t stride) noexcept {
-  whole_ = Item{};
-  whole_.body = Body::sequence;
-  whole_.first = layout_->root_first;
-  whole_.last = layout_->root_last;
-  whole_.bytes = layout_->bytes;
-  whole_.count = count;
-  whole_.stride = stride;
-}
-
-/// Goes to the first byte of whole_.
-void Cursor::place() {
+/// Sets whole_ to `count` repetitions of the layout, and the position to its first byte.
+void Cursor::set_whole(std::int64_t count, std::int64_t stride) {
+  const Item* only = layout_->only_item();
+  if (only != nullptr) whole_ = *only;
+  if (only == nullptr || !repeat_in_place(whole_, std::max<std::int64_t>(count, 1), stride)) {
+    whole_ = Item{};
+    whole_.body = Body::sequence;
+    whole_.first = layout_->root_first;
+    whole_.last = layout_->root_last;
+    whole_.bytes = layout_->bytes;
+    whole_.count = count;
+    whole_.stride = stride;
+  }
   const std::size_t levels = layout_->depth + 1;
   if (levels <= kInlineLevels) {
     frames_ = inline_frames_.data();
@@ -83,8 +85,8 @@ void Cursor::seek(std::int64_t position) noexcept {
   position_ = position;
   if (position >= size_) return;  // at the end no function reads the frames
   top_ = 0;
-  frames_[0] = {&whole_, &whole_ + 1, position / whole_.bytes, buffer_};
-  within_ = position % whole_.bytes;
+  within_ = position;
+  frames_[0] = {&whole_, &whole_ + 1, find_repetition(within_, whole_.bytes), buffer_};
   while (frames_[top_].item->body == Body::sequence) {
     const Frame& outer = frames_[top_];
     const Item* first = layout_->items.data() + outer.item->first;
@@ -92,8 +94,7 @@ void Cursor::seek(std::int64_t position) noexcept {
     const Item* item =
         std::upper_bound(first, end, within_, [](std::int64_t p, const Item& i) { return p < i.begin; }) - 1;
     within_ -= item->begin;
-    frames_[top_ + 1] = {item, end, within_ / item->bytes, repetition(outer)};
-    within_ %= item->bytes;
+    frames_[top_ + 1] = {item, end, find_repetition(within_, item->bytes), repetition(outer)};
     ++top_;
   }
   const Item& item = *frames_[top_].item;

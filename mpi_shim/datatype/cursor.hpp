@@ -78,8 +78,7 @@ class Cursor {
     std::uintptr_t base;     // address to which the item's offset is relative
   };
 
-  void set_whole(std::int64_t count, std::int64_t stride) noexcept;
-  void place();
+  void set_whole(std::int64_t count, std::int64_t stride);
   template <Direction direction>
   std::size_t transfer(std::byte* dense, std::size_t length) noexcept;
   template <Direction direction>

@@ -27,7 +27,8 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   header_.op = static_cast<std::uint8_t>(op);
   counted_ = counted;
   if (there.has_derived_type()) type_ = there.share_type();
-  there.start(there_);
+  contiguous_ = there.contiguous();
+  if (contiguous_ == nullptr) there.start(there_);
   bytes_ = there.bytes();
   // The target executes each piece by itself.
   unit_ = 1;
@@ -122,10 +123,16 @@ void MessageAccess::make_piece(std::uint64_t room) noexcept {
 }
 
 std::uint32_t MessageAccess::collect_blocks(std::uint64_t room) noexcept {
+  const std::uint64_t base = window_->flavor() == Flavor::dynamic ? 0 : target_->base;
+  if (contiguous_ != nullptr) {
+    const std::uint64_t left = bytes_ - sent_;
+    const auto bytes = static_cast<std::uint32_t>(left <= room ? left : room / unit_ * unit_);
+    blocks_.assign(1, {reinterpret_cast<std::uint64_t>(contiguous_) + sent_ - base, 0, bytes, 1});
+    return bytes;
+  }
   const auto sent = static_cast<std::int64_t>(sent_);
   if (there_.position() != sent) there_.seek(sent);  // the last piece was cut, or is made anew
-  const std::uint64_t base = window_->flavor() == Flavor::dynamic ? 0 : target_->base;
-  room -= 3 * sizeof(wire::Blocks);  // for the run that is being collected, the one after it, and cut()
+  room -= 3 * sizeof(wire::Blocks);                  // for the run that is being collected, the one after it, and cut()
   blocks_.clear();
   wire::Blocks run{};  // of memory; the Cursor may give it in several pieces
   std::uint64_t bytes = 0;

@@ -168,7 +168,8 @@ int Window::read_blocks(const wire::AccessHeader& header, ByteSpan& data) {
   blocks_.items.clear();
   std::uint64_t left = header.bytes;
   const auto add = [&](const wire::Blocks& blocks) {
-    if (blocks.bytes == 0 || blocks.count == 0 || blocks.count > left / blocks.bytes) return MPI_ERR_INTERN;
+    const std::uint64_t bytes = std::uint64_t{blocks.bytes} * blocks.count;
+    if (bytes == 0 || bytes > left) return MPI_ERR_INTERN;
     std::uint64_t address = base + blocks.displacement;
     datatype::Item& item = blocks_.items.emplace_back();
     item.offset = static_cast<std::int64_t>(address);
@@ -176,7 +177,7 @@ int Window::read_blocks(const wire::AccessHeader& header, ByteSpan& data) {
     item.count = blocks.count;
     item.bytes = blocks.bytes;
     item.begin = static_cast<std::int64_t>(header.bytes - left);
-    left -= static_cast<std::uint64_t>(item.total_bytes());
+    left -= bytes;
     for (std::uint32_t i = 0; i < blocks.count; ++i, address += blocks.stride) {
       if (!owns(address, blocks.bytes)) return MPI_ERR_RMA_RANGE;
     }

@@ -81,6 +81,8 @@ Post send_packed(am::Endpoint& to, Tag tag, ByteSpan header, const Buffer& data,
 void copy(const Buffer& from, const Buffer& to) noexcept {
   const std::size_t bytes = static_cast<std::size_t>(std::min(from.bytes(), to.bytes()));
   if (bytes == 0) return;
+  if (from.contiguous() != nullptr && to.contiguous() != nullptr) [[likely]]
+    return copy_bytes(to.contiguous(), from.contiguous(), bytes);
   if (from.contiguous() != nullptr) return unpack({from.contiguous(), bytes}, to);
   if (to.contiguous() != nullptr) return pack(from, {to.contiguous(), bytes});
   datatype::Cursor source;
