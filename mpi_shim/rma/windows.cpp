@@ -86,7 +86,9 @@ void Windows::on_signal(btl::Delivery& delivery) noexcept {
     case wire::kComplete: target.completions.fetch_add(1, std::memory_order_release); break;
     case wire::kRefused: target.refused.store(true, std::memory_order_release); break;
     case wire::kGranted: target.granted.store(true, std::memory_order_release); break;
-    default: target.unlocking.fetch_sub(1, std::memory_order_release); break;
+    default:
+      if (target.unlocking.load(std::memory_order_relaxed) == 0) return refuse(delivery, "no unlock awaits an answer");
+      target.unlocking.fetch_sub(1, std::memory_order_release);
   }
 }
 
