@@ -51,10 +51,10 @@ configure() {
   cmake --log-level=WARNING "${fresh[@]}" --preset "$preset" "$@"
 }
 
-# build PRESET [target...]: goes on after an error, so that one run shows them all.
+# build PRESET [target...]: goes on after an error, so that one run shows them all.  Tests that run beside it go first.
 build() {
   local dir
   dir=$(build_dir "$1")
   shift
-  NINJA_STATUS='[%f/%t %es] ' cmake --build "$dir" --parallel "$cores" ${1:+--target "$@"} -- -k 0
+  NINJA_STATUS='[%f/%t %es] ' nice cmake --build "$dir" --parallel "$cores" ${1:+--target "$@"} -- -k 0
 }
