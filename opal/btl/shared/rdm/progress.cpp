@@ -101,8 +101,11 @@ std::size_t Transport::receive(std::size_t budget) noexcept {
     resume_network();
     post_pieces();
   }
-  if (!refused_.empty()) [[unlikely]]
-    std::erase_if(refused_, [this](RdmaOperation* operation) { return emulate(*operation); });
+  for (std::size_t left = refused_.size(); left != 0 && !refused_.empty(); --left) {
+    RdmaOperation* const operation = refused_.front();
+    refused_.erase(refused_.begin());  // first: a callback may disconnect, which drops others of the list
+    if (!emulate(*operation)) refused_.push_back(operation);
+  }
   if (some_broken_ && idle_rounds_ > 1) {
     some_broken_ = false;
     end_broken();
