@@ -121,6 +121,7 @@ constexpr const char* kPrograms[] = {"messages",
                                      "cancel",
                                      "objects",
                                      "windows",
+                                     "window_accesses",
                                      "passive",
                                      "threads"};
 std::string name_of(const ::testing::TestParamInfo<const char*>& info) { return info.param; }
