@@ -3,6 +3,7 @@
 // the module's thread calls.
 #include "opal/btl/sm/connections/connection_manager.hpp"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -24,13 +25,13 @@ namespace {
 constexpr std::uint64_t kListenerId = 1;
 constexpr int kMostMessages = 16;         // read from one peer before other peers have their turn
 constexpr std::size_t kMostSilent = 256;  // maximum of accepted connections without a hello, each a descriptor
-constexpr int kPauseMs = 100;             // milliseconds without accepting when descriptors have run out
+constexpr int kPauseMs = 100;             // milliseconds between two tries to accept when descriptors have run out
 
-/// Waits for events, at most kPauseMs if `pause`.  The thread can be cancelled only here.
-int wait_cancelable(int epoll, std::span<epoll_event> events, bool pause) {
+/// Waits for events.  The thread can be cancelled only here.
+int wait_cancelable(int epoll, std::span<epoll_event> events) {
   int state = 0;
   ::pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
-  const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), pause ? kPauseMs : -1);
+  const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), -1);
   const int os_errno = errno;
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
   errno = os_errno;
@@ -103,11 +104,9 @@ void ConnectionManager::run() {
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
   std::array<epoll_event, 16> events;
   for (;;) {
-    const int count = wait_cancelable(epoll_.get(), events, deaf_);
-    const int wait_error = errno;
-    if (deaf_) listen_again();
-    if (count < 0 && wait_error != EINTR) {
-      log::error("btl.sm", "connection manager: epoll_wait failed ({}): no more peers can connect", wait_error);
+    const int count = wait_cancelable(epoll_.get(), events);
+    if (count < 0 && errno != EINTR) {
+      log::error("btl.sm", "connection manager: epoll_wait failed ({}): no more peers can connect", errno);
       return;
     }
     for (int i = 0; i < count; ++i) {
@@ -125,8 +124,9 @@ void ConnectionManager::accept_connections() noexcept {
   for (;;) {
     Fd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
-      // The process has no descriptor left, or the kernel no memory: accepts the waiting peers after a pause.
-      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) stop_listening();
+      // The process has no descriptor left, or the kernel no memory.  The listener stays readable, so the thread pauses
+      // before it tries again.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) (void)::poll(nullptr, 0, kPauseMs);
       return;
     }
     // Every user can connect to an abstract name.
@@ -139,13 +139,6 @@ void ConnectionManager::accept_connections() noexcept {
     connections_[id].socket = std::move(socket);
   }
 }
-
-/// Removes the listener from epoll.  It stays readable and would keep the thread awake.
-void ConnectionManager::stop_listening() noexcept {
-  deaf_ = ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr) == 0;
-}
-
-void ConnectionManager::listen_again() noexcept { deaf_ = !watch(listener_, kListenerId); }
 
 void ConnectionManager::drop_oldest_silent_locked() noexcept {
   const auto oldest = std::min_element(connections_.begin(), connections_.end(), [](const auto& a, const auto& b) {

@@ -111,8 +111,6 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   bool watch(const Fd& fd, std::uint64_t id) noexcept;
   void run();  // not noexcept: the destructor cancels the thread, which unwinds the stack
   void accept_connections() noexcept;
-  void stop_listening() noexcept;
-  void listen_again() noexcept;
   void drop_oldest_silent_locked() noexcept;
   void on_readable(std::uint64_t id) noexcept;
   void handshake(std::uint64_t id, int socket) noexcept;
@@ -146,7 +144,6 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   bool inherited_ = false;
   std::uint64_t next_id_ = 16;  // smaller ids in epoll are the connection manager's own descriptors
   std::size_t silent_ = 0;      // accepted connections whose peer has not sent hello
-  bool deaf_ = false;           // accepting pauses: the listener is not in epoll_.  Only the thread uses it
   std::thread thread_;          // last: the thread uses all of the above
 };
 
