@@ -23,9 +23,9 @@ namespace opal::btl::sm {
 namespace {
 
 constexpr std::uint64_t kListenerId = 1;
-constexpr int kMostMessages = 16;         // read from one peer before other peers have their turn
-constexpr std::size_t kMostSilent = 256;  // maximum of accepted connections without a hello, each a descriptor
-constexpr int kPauseMs = 100;             // milliseconds between two tries to accept when descriptors have run out
+constexpr int kMostMessages = 16;            // read from one peer before other peers have their turn
+constexpr std::ptrdiff_t kMostSilent = 256;  // maximum of accepted connections without a hello, each a descriptor
+constexpr int kPauseMs = 100;                // milliseconds between two tries to accept when descriptors have run out
 
 /// Waits for events.  The thread can be cancelled only here.
 int wait_cancelable(int epoll, std::span<epoll_event> events) {
@@ -132,20 +132,13 @@ void ConnectionManager::accept_connections() noexcept {
     // Every user can connect to an abstract name.
     if (!pid_of_peer(socket.get())) continue;
     const std::lock_guard lock{mutex_};
-    if (silent_ >= kMostSilent) drop_oldest_silent_locked();
+    const auto is_silent = [](const auto& connection) { return !connection.second.established; };
+    if (std::ranges::count_if(connections_, is_silent) >= kMostSilent) {
+      connections_.erase(std::ranges::find_if(connections_, is_silent));  // the oldest, since ids ascend
+    }
     const std::uint64_t id = next_id_++;
-    if (!watch(socket, id)) continue;
-    ++silent_;
-    connections_[id].socket = std::move(socket);
+    if (watch(socket, id)) connections_[id].socket = std::move(socket);
   }
-}
-
-void ConnectionManager::drop_oldest_silent_locked() noexcept {
-  const auto oldest = std::min_element(connections_.begin(), connections_.end(), [](const auto& a, const auto& b) {
-    return std::pair{a.second.established, a.first} < std::pair{b.second.established, b.first};
-  });
-  connections_.erase(oldest);
-  --silent_;
 }
 
 void ConnectionManager::on_readable(std::uint64_t id) noexcept {
@@ -183,7 +176,6 @@ void ConnectionManager::handshake(std::uint64_t id, int socket) noexcept {
   if (outcome && !crossing) return;
   const std::lock_guard lock{mutex_};
   connections_.erase(id);  // closes the socket
-  --silent_;
 }
 
 bool ConnectionManager::must_cross_locked(const PeerId& peer) noexcept {
@@ -218,7 +210,6 @@ Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHe
     return completed;
   }
   Connection& connection = connections_[id];
-  --silent_;
   establish_locked(connection, **link, id);
   Link& established = **link;
   // The event precedes the answer: once the peer has the answer it may send messages, and progress() must find the

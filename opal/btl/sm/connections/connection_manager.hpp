@@ -14,6 +14,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -111,7 +112,6 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   bool watch(const Fd& fd, std::uint64_t id) noexcept;
   void run();  // not noexcept: the destructor cancels the thread, which unwinds the stack
   void accept_connections() noexcept;
-  void drop_oldest_silent_locked() noexcept;
   void on_readable(std::uint64_t id) noexcept;
   void handshake(std::uint64_t id, int socket) noexcept;
   Result<void> welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing);
@@ -135,15 +135,14 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   const int doorbell_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;                            // a link was established; connect() waits for it
-  std::unordered_map<std::uint64_t, Connection> connections_;  // by link id
+  std::condition_variable changed_;                  // a link was established; connect() waits for it
+  std::map<std::uint64_t, Connection> connections_;  // by link id
   std::unordered_map<PeerId, PeerState> peers_;
   std::vector<bool> indices_;  // by MessageLink::index; true: in use
   std::vector<ConnectionEvent> events_;
   std::atomic<bool> has_events_{false};
   bool inherited_ = false;
   std::uint64_t next_id_ = 16;  // smaller ids in epoll are the connection manager's own descriptors
-  std::size_t silent_ = 0;      // accepted connections whose peer has not sent hello
   std::thread thread_;          // last: the thread uses all of the above
 };
 
