@@ -101,8 +101,7 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
 
   ConnectionManager(const LocalSide& local, Fd listener, Fd epoll, int doorbell);
 
-  Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index,
-                                        bool& exposed);
+  Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index);
 
   void before_fork() noexcept override;
   void after_fork_in_parent() noexcept override;
