@@ -36,35 +36,32 @@ void Module::note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept {
   }
   const auto device = gpu::device_id(ordinal);
   if (!device) return;
-  if (peer.ipc.on(IpcEvent::gpu_buffer, yields_to(to)) != IpcAction::send_request) return;
+  if (!peer.ipc.on_gpu_buffer()) return;
   const wire::Request request{*device};
   emulation().replies().send(to, wire::kRequest, bytes_of(request), {});
 }
 
 /// This process's answer to a peer whose GPU memory is on device `theirs`.
-wire::Capability Module::capability_for(const gpu::DeviceId& theirs) const noexcept {
-  if (!settings_.own.ipc) return wire::Capability::no;
+Capability Module::capability_for(const gpu::DeviceId& theirs) const noexcept {
+  if (!settings_.own.ipc) return Capability::no;
   const auto work = gpu::WorkContext::any();
-  if (!work) return wire::Capability::not_ready;  // the program has no CUDA context yet
+  if (!work) return Capability::not_ready;  // the program has no CUDA context yet
   const auto there = gpu::ordinal_of(theirs);
-  if (!there || !*there) return wire::Capability::no;  // hidden by CUDA_VISIBLE_DEVICES
+  if (!there || !*there) return Capability::no;  // hidden by CUDA_VISIBLE_DEVICES
   const auto from_here = gpu::can_access(work->device(), **there);
   const auto from_there = gpu::can_access(**there, work->device());
-  return from_here && *from_here && from_there && *from_there ? wire::Capability::yes : wire::Capability::no;
+  return from_here && *from_here && from_there && *from_there ? Capability::yes : Capability::no;
 }
 
 void Module::on_request(Delivery& delivery) noexcept {
   wire::Request request{};
   if (delivery.data.size() != sizeof request || !read_object(delivery.data, request)) return;
   Peer& peer = peer_of(delivery.from);
-  if (peer.ipc.on(IpcEvent::request, yields_to(delivery.from)) != IpcAction::check) return;
-  const wire::Capability capability = capability_for(request.device);
+  if (!peer.ipc.on_request(parameters().id < delivery.from.peer())) return;
+  const Capability capability = capability_for(request.device);
   const wire::Answer answer{static_cast<std::uint64_t>(capability)};
   emulation().replies().send(delivery.from, wire::kAnswer, bytes_of(answer), {});
-  (void)peer.ipc.on(capability == wire::Capability::yes  ? IpcEvent::answered_yes
-                    : capability == wire::Capability::no ? IpcEvent::answered_no
-                                                         : IpcEvent::answered_not_ready,
-                    yields_to(delivery.from));
+  peer.ipc.on_answered(capability);
   settled(delivery.from, peer, IpcState::acking);
 }
 
@@ -73,13 +70,7 @@ void Module::on_answer(Delivery& delivery) noexcept {
   if (delivery.data.size() != sizeof answer || !read_object(delivery.data, answer)) return;
   Peer& peer = peer_of(delivery.from);
   const IpcState before = peer.ipc.state;
-  IpcEvent event = IpcEvent::no;
-  switch (static_cast<wire::Capability>(answer.capability)) {
-    case wire::Capability::yes: event = IpcEvent::yes; break;
-    case wire::Capability::no: break;
-    case wire::Capability::not_ready: event = IpcEvent::not_ready; break;
-  }
-  (void)peer.ipc.on(event, yields_to(delivery.from));
+  peer.ipc.on_answer(static_cast<Capability>(answer.capability));
   settled(delivery.from, peer, before);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/smcuda/ipc_state.hpp — the protocol by which two processes agree to map each other's GPU memory, as a pure
-// state machine: a state and an event give the next state and an action.  It calls no CUDA, sends nothing, has no
-// clock. docs/design/smcuda.md draws it; tests/btl/smcuda/ipc_model_test.cpp runs two of them in every order of events.
+// state machine.  It calls no CUDA, sends nothing, has no clock.  docs/design/smcuda.md draws it;
+// tests/btl/smcuda/ipc_model_test.cpp runs two of them in every order of events.
 #pragma once
 #include <cstdint>
 
@@ -16,24 +16,8 @@ enum class IpcState : std::uint8_t {
   bad,     ///< GPU memory cannot be mapped, or kAttempts requests got no final answer
 };
 
-enum class IpcEvent : std::uint8_t {
-  // At this side.
-  gpu_buffer,          ///< a transfer from or to the peer has a GPU buffer
-  answered_yes,        ///< this side has sent its answer: the devices can access each other
-  answered_no,         ///< this side has sent its answer: they cannot
-  answered_not_ready,  ///< this side has sent its answer: it has no CUDA context yet
-  // Messages of the peer: a request, and its answers to this side's request.
-  request,
-  yes,
-  no,
-  not_ready,
-};
-
-enum class IpcAction : std::uint8_t {
-  none,
-  send_request,  ///< send a request with this process's device
-  check,         ///< find out and send the answer; then call on() with one of answered_*
-};
+/// Whether a process and its devices can map GPU memory of a peer; the values are sent (wire::Answer).
+enum class Capability : std::uint64_t { yes = 1, no = 2, not_ready = 3 };  ///< not_ready: it has no CUDA context yet
 
 /// One side of one pair.
 struct Ipc {
@@ -45,46 +29,36 @@ struct Ipc {
   /// True when both sides may map each other's GPU memory.
   [[nodiscard]] constexpr bool usable() const noexcept { return state == IpcState::acked || state == IpcState::ok; }
 
-  /// Handles `event`.  Returns what the caller must do.  `yields`: this side drops its request when both have sent one;
-  /// true for exactly one side of a pair.
-  constexpr IpcAction on(IpcEvent event, bool yields) noexcept {
-    switch (event) {
-      case IpcEvent::gpu_buffer:
-        if (state != IpcState::init) return IpcAction::none;
-        state = IpcState::sent;
-        ++attempts;
-        return IpcAction::send_request;
-      case IpcEvent::request:
-        // In `sent` both sides have sent a request.  The side that does not yield ignores the peer's and waits: the
-        // peer yields, and answers.  From `bad`: a side that gave up because the peer was not ready learns by the
-        // request that it is ready; a side that found access impossible answers no again.
-        if (state == IpcState::init || state == IpcState::bad || (state == IpcState::sent && yields)) {
-          state = IpcState::acking;
-          return IpcAction::check;
-        }
-        return IpcAction::none;
-      case IpcEvent::answered_yes: return answered(IpcState::acked);
-      case IpcEvent::answered_no: return answered(IpcState::bad);
-      case IpcEvent::answered_not_ready: return answered(again_or_bad());
-      case IpcEvent::yes: return heard(IpcState::ok);
-      case IpcEvent::no: return heard(IpcState::bad);
-      case IpcEvent::not_ready: return heard(again_or_bad());
-    }
-    return IpcAction::none;
+  /// A transfer from or to the peer has a GPU buffer.  True: the caller must send a request.
+  [[nodiscard]] constexpr bool on_gpu_buffer() noexcept {
+    if (state != IpcState::init) return false;
+    state = IpcState::sent;
+    ++attempts;
+    return true;
+  }
+  /// The peer's request has come.  True: the caller must send the answer, then call on_answered().  `yields`: this side
+  /// drops its request when both have sent one; true for exactly one side of a pair.
+  [[nodiscard]] constexpr bool on_request(bool yields) noexcept {
+    // In `sent` both sides have sent a request.  The side that does not yield ignores the peer's and waits: the
+    // peer yields, and answers.  From `bad`: a side that gave up because the peer was not ready learns by the
+    // request that it is ready; a side that found access impossible answers no again.
+    if (state != IpcState::init && state != IpcState::bad && (state != IpcState::sent || !yields)) return false;
+    state = IpcState::acking;
+    return true;
+  }
+  /// This side has sent its answer.
+  constexpr void on_answered(Capability ours) noexcept {
+    if (state == IpcState::acking) state = after(ours, IpcState::acked);
+  }
+  /// The peer's answer has come.  Without a request it comes from a broken peer and changes nothing.
+  constexpr void on_answer(Capability theirs) noexcept {
+    if (state == IpcState::sent) state = after(theirs, IpcState::ok);
   }
 
  private:
-  [[nodiscard]] constexpr IpcState again_or_bad() const noexcept {
-    return attempts >= kAttempts ? IpcState::bad : IpcState::init;
-  }
-  constexpr IpcAction answered(IpcState next) noexcept {
-    if (state == IpcState::acking) state = next;
-    return IpcAction::none;
-  }
-  /// An answer without a request comes from a broken peer and changes nothing.
-  constexpr IpcAction heard(IpcState next) noexcept {
-    if (state == IpcState::sent) state = next;
-    return IpcAction::none;
+  [[nodiscard]] constexpr IpcState after(Capability capability, IpcState agreed) const noexcept {
+    if (capability == Capability::yes) return agreed;
+    return capability == Capability::not_ready && attempts < kAttempts ? IpcState::init : IpcState::bad;
   }
 };
 

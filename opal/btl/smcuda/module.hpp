@@ -73,7 +73,7 @@ class OPAL_EXPORT Module final : public sm::Module {
   // ipc.cpp.  Requests and answers wait in emulation().replies() under back-pressure.
   Result<void> take_tags();
   void note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept;
-  [[nodiscard]] wire::Capability capability_for(const gpu::DeviceId& theirs) const noexcept;
+  [[nodiscard]] Capability capability_for(const gpu::DeviceId& theirs) const noexcept;
   void settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexcept;
   void on_request(Delivery& delivery) noexcept;
   void on_answer(Delivery& delivery) noexcept;
@@ -85,7 +85,6 @@ class OPAL_EXPORT Module final : public sm::Module {
   void on_ask_file(Delivery& delivery) noexcept;
   [[nodiscard]] Result<gpu::Descriptor> descriptor_of(const SoftwareHandle& region) const noexcept;
   void on_file(btl::Endpoint& from, sm::ReceivedHello& answer) noexcept override;
-  [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return parameters().id < peer.peer(); }
   std::size_t tell_freed() noexcept;
   static std::uint64_t queue_of(const Peer& peer) noexcept;
   void forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept;

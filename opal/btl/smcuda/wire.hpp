@@ -24,8 +24,6 @@ struct Request {
 };
 static_assert(sizeof(Request) == 16 && std::has_unique_object_representations_v<Request>, "wire layout v1");
 
-enum class Capability : std::uint64_t { yes = 1, no = 2, not_ready = 3 };
-
 /// kAnswer.
 struct Answer {
   std::uint64_t capability;  ///< a Capability; any other value counts as no

@@ -18,7 +18,7 @@ struct Side {
   Ipc ipc;
   bool ready = false;        // has a CUDA context
   std::uint8_t buffers = 0;  // that it still sends
-  std::string inbox;         // events on their way to it, first in first out, one character each
+  std::string inbox;         // messages on their way to it, first in first out: kRequest, or a Capability as character
 
   [[nodiscard]] auto key() const { return std::tuple{ipc.state, ipc.attempts, ready, buffers, inbox}; }
   bool operator<(const Side& other) const { return key() < other.key(); }
@@ -26,8 +26,7 @@ struct Side {
 
 using World = std::array<Side, 2>;
 
-char letter(IpcEvent event) { return static_cast<char>('a' + static_cast<int>(event)); }
-IpcEvent event_of(char letter) { return static_cast<IpcEvent>(letter - 'a'); }
+constexpr char kRequest = 'r';
 bool yields(std::size_t side) { return side == 1; }
 
 struct Model {
@@ -38,8 +37,8 @@ struct Model {
   std::size_t ends = 0;
   std::size_t connected_ends = 0;
 
-  void post(World& world, std::size_t to, IpcEvent event) {
-    world[to].inbox.push_back(letter(event));
+  void post(World& world, std::size_t to, char message) {
+    world[to].inbox.push_back(message);
     most_messages = std::max(most_messages, world[to].inbox.size());
   }
 
@@ -51,9 +50,7 @@ struct Model {
       if (side.buffers > 0 && side.ready) {  // a GPU buffer needs a context
         World after = world;
         --after[self].buffers;
-        if (after[self].ipc.on(IpcEvent::gpu_buffer, yields(self)) == IpcAction::send_request) {
-          post(after, peer, IpcEvent::request);
-        }
+        if (after[self].ipc.on_gpu_buffer()) post(after, peer, kRequest);
         next.push_back(after);
       }
       if (!side.ready && becomes_ready[self]) {
@@ -64,19 +61,20 @@ struct Model {
       // While an answer waits for room the transport is full, but it goes on receiving.
       if (!side.inbox.empty()) {
         World after = world;
-        const IpcEvent event = event_of(after[self].inbox.front());
+        const char message = after[self].inbox.front();
         after[self].inbox.erase(0, 1);
-        (void)after[self].ipc.on(event, yields(self));
+        if (message == kRequest) {
+          (void)after[self].ipc.on_request(yields(self));  // if it is true, the state is acking
+        } else {
+          after[self].ipc.on_answer(static_cast<Capability>(message));
+        }
         next.push_back(after);
       }
       if (side.ipc.state == IpcState::acking) {
         World after = world;
-        const bool ready = side.ready;
-        post(after, peer, !ready ? IpcEvent::not_ready : access ? IpcEvent::yes : IpcEvent::no);
-        (void)after[self].ipc.on(!ready   ? IpcEvent::answered_not_ready
-                                 : access ? IpcEvent::answered_yes
-                                          : IpcEvent::answered_no,
-                                 yields(self));
+        const Capability answer = !side.ready ? Capability::not_ready : access ? Capability::yes : Capability::no;
+        post(after, peer, static_cast<char>(answer));
+        after[self].ipc.on_answered(answer);
         next.push_back(after);
       }
     }

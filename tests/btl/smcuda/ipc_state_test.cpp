@@ -10,12 +10,37 @@ namespace opal::btl::smcuda {
 namespace {
 
 using enum IpcState;
-using enum IpcEvent;
-using Action = IpcAction;
+
+enum class Event : std::uint8_t {
+  gpu_buffer,
+  answered_yes,
+  answered_no,
+  answered_not_ready,
+  request,
+  yes,
+  no,
+  not_ready,
+};
+using enum Event;
+enum class Action : std::uint8_t { none, send_request, check };
+
+Action happen(Ipc& ipc, Event event, bool yields) {
+  switch (event) {
+    case gpu_buffer: return ipc.on_gpu_buffer() ? Action::send_request : Action::none;
+    case answered_yes: ipc.on_answered(Capability::yes); break;
+    case answered_no: ipc.on_answered(Capability::no); break;
+    case answered_not_ready: ipc.on_answered(Capability::not_ready); break;
+    case request: return ipc.on_request(yields) ? Action::check : Action::none;
+    case yes: ipc.on_answer(Capability::yes); break;
+    case no: ipc.on_answer(Capability::no); break;
+    case not_ready: ipc.on_answer(Capability::not_ready); break;
+  }
+  return Action::none;
+}
 
 struct Row {
   IpcState from;
-  IpcEvent event;
+  Event event;
   bool yields;
   IpcState to;
   Action action = Action::none;
@@ -49,14 +74,14 @@ constexpr std::array kRows{
 
 TEST(SmcudaIpcState, EveryPairOfStateAndEventLeadsWhereTheTableSays) {
   for (const IpcState from : kStates) {
-    for (const IpcEvent event : kEvents) {
+    for (const Event event : kEvents) {
       for (const bool yields : {false, true}) {
         Row expected{from, event, yields, from};
         for (const Row& row : kRows) {
           if (row.from == from && row.event == event && row.yields == yields) expected = row;
         }
         Ipc ipc{from, 1};
-        const Action action = ipc.on(event, yields);
+        const Action action = happen(ipc, event, yields);
         EXPECT_EQ(ipc.state, expected.to)
             << "state " << static_cast<int>(from) << ", event " << static_cast<int>(event);
         EXPECT_EQ(action, expected.action)
@@ -76,31 +101,31 @@ TEST(SmcudaIpcState, OnlyAckedAndOkMeanThatMemoryMayBeMapped) {
 TEST(SmcudaIpcState, AfterFiveAttemptsNobodyAsksAnyMore) {
   Ipc ipc;
   for (int attempt = 1; attempt <= 5; ++attempt) {
-    ASSERT_EQ(ipc.on(gpu_buffer, false), Action::send_request) << attempt;
-    EXPECT_EQ(ipc.on(gpu_buffer, false), Action::none) << "one request at a time";
-    (void)ipc.on(not_ready, false);
+    ASSERT_TRUE(ipc.on_gpu_buffer()) << attempt;
+    EXPECT_FALSE(ipc.on_gpu_buffer()) << "one request at a time";
+    ipc.on_answer(Capability::not_ready);
     EXPECT_EQ(ipc.state, attempt < 5 ? init : bad);
   }
-  EXPECT_EQ(ipc.on(gpu_buffer, false), Action::none);
+  EXPECT_FALSE(ipc.on_gpu_buffer());
   EXPECT_EQ(ipc.attempts, 5);
 }
 
 TEST(SmcudaIpcState, WhoGaveUpIsStillFoundByThePeer) {
   Ipc ipc{bad, Ipc::kAttempts};
-  EXPECT_EQ(ipc.on(request, false), Action::check);
-  (void)ipc.on(answered_yes, false);
+  EXPECT_TRUE(ipc.on_request(false));
+  ipc.on_answered(Capability::yes);
   EXPECT_TRUE(ipc.usable());
 }
 
 TEST(SmcudaIpcState, WhenBothAskAtOnceTheRequestOfOneStands) {
   Ipc stands;
   Ipc yields;
-  EXPECT_EQ(stands.on(gpu_buffer, false), Action::send_request);
-  EXPECT_EQ(yields.on(gpu_buffer, true), Action::send_request);
-  EXPECT_EQ(stands.on(request, false), Action::none) << "waits for the answer to its own";
-  EXPECT_EQ(yields.on(request, true), Action::check);
-  (void)yields.on(answered_yes, true);
-  (void)stands.on(yes, false);
+  EXPECT_TRUE(stands.on_gpu_buffer());
+  EXPECT_TRUE(yields.on_gpu_buffer());
+  EXPECT_FALSE(stands.on_request(false)) << "waits for the answer to its own";
+  EXPECT_TRUE(yields.on_request(true));
+  yields.on_answered(Capability::yes);
+  stands.on_answer(Capability::yes);
   EXPECT_EQ(stands.state, ok);
   EXPECT_EQ(yields.state, acked);
 }
