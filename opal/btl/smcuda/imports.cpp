@@ -7,31 +7,18 @@
 #include "opal/core/log.hpp"
 
 namespace opal::btl::smcuda {
-namespace {
-
-bool same(const SoftwareHandle& a, const SoftwareHandle& b) noexcept {
-  return a.slot == b.slot && a.generation == b.generation;
-}
-
-bool overlap(const gpu::MemoryHandle& handle, std::uint64_t base, std::uint64_t size) noexcept {
-  return handle.base < base + size && base < handle.base + handle.size;
-}
-
-}  // namespace
-
-const Imports::Entry* Imports::find(const gpu::MemoryHandle& handle) const noexcept {
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.handle == handle; });
+Imports::Entry* Imports::find(const gpu::MemoryHandle& handle) noexcept {
+  const auto found = std::ranges::find(entries_, handle, &Entry::handle);
   return found == entries_.end() ? nullptr : &*found;
 }
 
-bool Imports::can_open(const gpu::MemoryHandle& handle) const noexcept {
+bool Imports::can_open(const gpu::MemoryHandle& handle) noexcept {
   if (handle.memory_kind() == gpu::MemoryKind::legacy) return true;
   const Entry* const entry = find(handle);
-  return entry != nullptr && entry->memory;
+  return entry != nullptr && entry->memory != nullptr;
 }
 
-bool Imports::should_ask(const gpu::MemoryHandle& handle) const noexcept {
+bool Imports::should_ask(const gpu::MemoryHandle& handle) noexcept {
   return handle.memory_kind() != gpu::MemoryKind::other && refusals_ < kRefusals && find(handle) == nullptr;
 }
 
@@ -44,14 +31,16 @@ void Imports::asked(const SoftwareHandle& region, const gpu::MemoryHandle& handl
 }
 
 void Imports::take(const SoftwareHandle& region, gpu::Descriptor descriptor) noexcept {
-  const auto entry = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& e) { return !e.memory && same(e.region, region); });
+  const auto entry = std::ranges::find_if(entries_, [&](const Entry& e) {
+    return e.memory == nullptr && e.region.slot == region.slot && e.region.generation == region.generation;
+  });
   if (entry == entries_.end()) return;
-  Result<gpu::ImportedMemory> taken = Error{Errc::not_supported, 0, "the peer gives no descriptor"};
-  if (descriptor.file) taken = gpu::ImportedMemory::take(entry->handle, std::move(descriptor));
+  auto taken = descriptor.file
+                   ? gpu::ImportedMemory::take(entry->handle, std::move(descriptor))
+                   : Result<gpu::ImportedMemory>{Error{Errc::not_supported, 0, "the peer gives no descriptor"}};
   if (taken) {
     refusals_ = 0;
-    entry->memory.emplace(std::move(*taken));
+    entry->memory = std::make_unique<gpu::ImportedMemory>(std::move(*taken));
     return;
   }
   log::debug("btl.smcuda", "memory of a peer is staged: {}", to_string(taken.error()));
@@ -63,18 +52,19 @@ void Imports::take(const SoftwareHandle& region, gpu::Descriptor descriptor) noe
 }
 
 void Imports::freed(std::uint64_t base, std::uint64_t size) noexcept {
-  std::erase_if(entries_, [&](const Entry& entry) { return overlap(entry.handle, base, size); });
+  std::erase_if(entries_, [&](const Entry& entry) {
+    return entry.handle.base < base + size && base < entry.handle.base + entry.handle.size;
+  });
 }
 
 void Imports::release() noexcept {
-  std::erase_if(entries_, [](const Entry& entry) { return entry.memory.has_value(); });
+  std::erase_if(entries_, [](const Entry& entry) { return entry.memory != nullptr; });
 }
 
 Result<std::uintptr_t> Imports::open(const gpu::MemoryHandle& handle, gpu::ContextHandle context) noexcept {
   if (handle.memory_kind() == gpu::MemoryKind::legacy) return gpu::open_memory(handle, context);
-  const auto entry =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.handle == handle && e.memory; });
-  if (entry == entries_.end()) {
+  Entry* const entry = find(handle);
+  if (entry == nullptr || entry->memory == nullptr) {
     return Error{Errc::unreachable, 0, "smcuda: no descriptor of the peer's memory", handle.base};
   }
   entry->used = ++uses_;

@@ -6,7 +6,7 @@
 // Owned by its Peer.  Threads: as the module.
 #pragma once
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "opal/btl/shared/registrations/registration_table.hpp"
@@ -21,11 +21,11 @@ class Imports final : public rcache::GpuOpener {
   static constexpr unsigned kRefusals = 8;  ///< successive refusals after which nothing more is requested
 
   /// True when the memory needs no descriptor, or its descriptor is here.
-  [[nodiscard]] bool can_open(const gpu::MemoryHandle& handle) const noexcept;
+  [[nodiscard]] bool can_open(const gpu::MemoryHandle& handle) noexcept;
 
   /// True when the caller should request the descriptor: it is neither here nor requested, and the peer has not refused
   /// kRefusals times.
-  [[nodiscard]] bool should_ask(const gpu::MemoryHandle& handle) const noexcept;
+  [[nodiscard]] bool should_ask(const gpu::MemoryHandle& handle) noexcept;
   /// Notes that the descriptor of `handle` was requested by the peer's registration `region`.
   void asked(const SoftwareHandle& region, const gpu::MemoryHandle& handle);
   /// Takes the answer to the request of `region`; without a file: refused.  Drops an answer without a request.
@@ -43,11 +43,12 @@ class Imports final : public rcache::GpuOpener {
  private:
   struct Entry {
     gpu::MemoryHandle handle;
-    SoftwareHandle region;                        // that the request has named
-    std::optional<gpu::ImportedMemory> memory{};  // none: no answer yet
-    std::uint64_t used = 0;                       // value of uses_ at the last use
+    SoftwareHandle region;                          // that the request has named
+    std::unique_ptr<gpu::ImportedMemory> memory{};  // null: no answer yet
+    std::uint64_t used = 0;                         // value of uses_ at the last use
   };
-  [[nodiscard]] const Entry* find(const gpu::MemoryHandle& handle) const noexcept;
+  /// The import of this allocation, or the request for it; null: neither.
+  [[nodiscard]] Entry* find(const gpu::MemoryHandle& handle) noexcept;
 
   std::vector<Entry> entries_;  // few, and searched once per transfer
   std::uint64_t uses_ = 0;

@@ -114,24 +114,13 @@ Result<ImportedMemory> ImportedMemory::take(const MemoryHandle& handle, Descript
   }
 }
 
-ImportedMemory& ImportedMemory::operator=(ImportedMemory&& other) noexcept {
-  if (this != &other) {
-    release();
-    handle_ = other.handle_;
-    note_ = other.note_;
-    imported_ = std::exchange(other.imported_, 0);
-  }
-  return *this;
-}
-
-void ImportedMemory::release() noexcept {
-  const std::uint64_t imported = std::exchange(imported_, 0);
-  if (imported == 0) return;
+ImportedMemory::~ImportedMemory() {
+  if (imported_ == 0) return;
   // Mappings of the memory or the pool stay until they are unmapped.
   if (handle_.memory_kind() == MemoryKind::mapped) {
-    driver().release_allocation(imported);
+    driver().release_allocation(imported_);
   } else {
-    driver().destroy_pool(pool_of(imported));
+    driver().destroy_pool(pool_of(imported_));
   }
 }
 

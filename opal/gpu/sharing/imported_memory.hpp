@@ -37,12 +37,10 @@ class OPAL_EXPORT ImportedMemory {
 
   ImportedMemory(ImportedMemory&& other) noexcept
       : handle_(other.handle_), note_(other.note_), imported_(std::exchange(other.imported_, 0)) {}
-  ImportedMemory& operator=(ImportedMemory&& other) noexcept;
+  ImportedMemory& operator=(ImportedMemory&&) = delete;
   ImportedMemory(const ImportedMemory&) = delete;
   ImportedMemory& operator=(const ImportedMemory&) = delete;
-  ~ImportedMemory() { release(); }
-
-  [[nodiscard]] const MemoryHandle& handle() const noexcept { return handle_; }
+  ~ImportedMemory();
 
   /// Maps it for the device of `context`; returns the address of its first byte.  Errors: as open_memory().
   [[nodiscard]] Result<std::uintptr_t> map(ContextHandle context) const noexcept;
@@ -53,7 +51,6 @@ class OPAL_EXPORT ImportedMemory {
  private:
   ImportedMemory(const MemoryHandle& handle, const Descriptor::Note& note, std::uint64_t imported) noexcept
       : handle_(handle), note_(note), imported_(imported) {}
-  void release() noexcept;
 
   MemoryHandle handle_;
   Descriptor::Note note_;
