@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/smcuda/imports.hpp — opens the GPU memory of one peer for the caches (rcache::Rgpusm).  Memory of the
-// virtual-memory functions and of pools needs a descriptor from the peer (gpu/sharing/imported_memory.hpp).  The first
+// virtual-memory functions and of pools needs a descriptor from the peer (gpu/sharing/remote_memory.hpp).  The first
 // transfer of such memory requests it; until it arrives the memory is staged.
 // Owns the imported descriptors, at most kMost; the least recently used is dropped and may be requested again.
 // Owned by its Peer.  Threads: as the module.
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "opal/btl/shared/registrations/registration_table.hpp"
-#include "opal/gpu/sharing/imported_memory.hpp"
+#include "opal/gpu/sharing/remote_memory.hpp"
 #include "opal/rcache/rgpusm.hpp"
 
 namespace opal::btl::smcuda {

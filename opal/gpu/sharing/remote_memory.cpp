@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "opal/core/log.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/driver.hpp"
 
@@ -13,6 +12,11 @@ namespace opal::gpu {
 namespace {
 
 constexpr auto kByFile = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+static_assert(sizeof(CUmemPoolPtrExportData) == sizeof(Descriptor::Note));
+static_assert(sizeof(CUmemGenericAllocationHandle) == sizeof(std::uint64_t) &&
+              sizeof(CUmemoryPool) == sizeof(std::uint64_t));
+
+CUmemoryPool pool_of(std::uint64_t imported) noexcept { return reinterpret_cast<CUmemoryPool>(imported); }
 
 /// The physical memory behind an address, held as long as this exists.
 class Allocation {
@@ -43,16 +47,30 @@ bool mapped_to_share(const Memory& memory) noexcept {
          properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && (properties.requestedHandleTypes & kByFile) != 0;
 }
 
-/// What a pool was created for no attribute of CUDA 12 tells (ALLOWED_HANDLE_TYPES is of virtual memory): it is tried.
-bool pooled_to_share(const Memory& memory) noexcept {
-  CUmemoryPool pool = nullptr;
+Result<Descriptor> export_mapped(const Memory& memory) noexcept {
+  const Allocation allocation{memory.base};
+  if (allocation.get() == 0) return Error{Errc::invalid_argument, 0, "cuMemRetainAllocationHandle", memory.base};
   int fd = -1;
-  if (driver().pointer_get_attribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, memory.base) != CUDA_SUCCESS ||
-      driver().export_pool(&fd, pool, kByFile, 0) != CUDA_SUCCESS) {
-    return false;
-  }
-  const Fd tried{fd};
-  return true;
+  OPAL_TRY(check(driver().export_allocation(&fd, allocation.get(), kByFile, 0), "cuMemExportToShareableHandle"));
+  return Descriptor{Fd{fd}, {}};
+}
+
+Result<Fd> export_pool(const Memory& memory) noexcept {
+  CUmemoryPool pool = nullptr;
+  OPAL_TRY(check(driver().pointer_get_attribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, memory.base),
+                 "cuPointerGetAttribute(MEMPOOL_HANDLE)"));
+  int fd = -1;
+  OPAL_TRY(check(driver().export_pool(&fd, pool, kByFile, 0), "cuMemPoolExportToShareableHandle"));
+  return Fd{fd};
+}
+
+Result<Descriptor> export_pooled(const Memory& memory) noexcept {
+  OPAL_TRY_ASSIGN(Fd file, export_pool(memory));
+  Descriptor descriptor{std::move(file), {}};
+  CUmemPoolPtrExportData which{};
+  OPAL_TRY(check(driver().export_pool_pointer(&which, memory.base), "cuMemPoolExportPointer"));
+  std::memcpy(descriptor.note.data(), &which, sizeof which);
+  return descriptor;
 }
 
 Result<void> export_legacy(const Memory& memory, MemoryHandle& handle) noexcept {
@@ -64,13 +82,55 @@ Result<void> export_legacy(const Memory& memory, MemoryHandle& handle) noexcept 
   return {};
 }
 
+/// Grants the device of the current context read and write access.
+Result<CUmemAccessDesc> access_from_here() noexcept {
+  CUdevice device = 0;
+  OPAL_TRY(check(driver().context_get_device(&device), "cuCtxGetDevice"));
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
+Result<std::uintptr_t> map_allocation(CUmemGenericAllocationHandle allocation, std::size_t size) noexcept {
+  OPAL_TRY_ASSIGN(const CUmemAccessDesc access, access_from_here());
+  CUdeviceptr address = 0;
+  OPAL_TRY(check(driver().reserve_addresses(&address, size, 0, 0, 0), "cuMemAddressReserve"));
+  // The peer's size is not trusted: the driver checks it against the memory.
+  auto done = check(driver().map(address, size, 0, allocation, 0), "cuMemMap");
+  if (done) {
+    done = check(driver().set_access(address, size, &access, 1), "cuMemSetAccess");
+    if (!done) driver().unmap(address, size);
+  }
+  if (done) return std::uintptr_t{address};
+  driver().free_addresses(address, size);
+  return done.error();
+}
+
+Result<std::uintptr_t> map_pointer(CUmemoryPool pool, const Descriptor::Note& note, std::size_t size) noexcept {
+  OPAL_TRY_ASSIGN(const CUmemAccessDesc access, access_from_here());
+  OPAL_TRY(check(driver().set_pool_access(pool, &access, 1), "cuMemPoolSetAccess"));
+  CUmemPoolPtrExportData which{};
+  std::memcpy(&which, note.data(), sizeof which);
+  CUdeviceptr address = 0;
+  OPAL_TRY(check(driver().import_pool_pointer(&address, pool, &which), "cuMemPoolImportPointer"));
+  if (const auto checked = check_range(address, size); !checked) {
+    driver().free_memory(address);
+    return checked.error();
+  }
+  return std::uintptr_t{address};
+}
+
 }  // namespace
 
 Result<MemoryHandle> export_memory(const Memory& memory) noexcept {
   OPAL_TRY(usable());
   const bool by_descriptor = memory.buffer_id != 0 &&  // without it nothing would tell the next one from it
                              ((memory.kind == MemoryKind::mapped && mapped_to_share(memory)) ||
-                              (memory.kind == MemoryKind::pooled && pooled_to_share(memory)));
+                              // No attribute of CUDA 12 says what a pool was created for, so it is tried.
+                              // (ALLOWED_HANDLE_TYPES is of virtual memory.)
+                              (memory.kind == MemoryKind::pooled && export_pool(memory)));
   if (memory.kind != MemoryKind::legacy && !by_descriptor) {
     return Error{Errc::not_supported, 0, "gpu::export_memory(not made to be shared)",
                  static_cast<std::uint64_t>(memory.kind)};
@@ -105,6 +165,68 @@ void close_memory(std::uintptr_t address, ContextHandle context) noexcept {
   if (!current) return;
   if (const auto closed = check(driver().ipc_close_handle(address), "cuIpcCloseMemHandle"); !closed) {
     log::warn("gpu", "a mapping of another process's memory stays: {}", to_string(closed.error()));
+  }
+}
+
+// ---- By descriptor
+
+Result<Descriptor> export_descriptor(const Memory& memory) noexcept {
+  OPAL_TRY(usable());
+  switch (memory.kind) {
+    case MemoryKind::mapped: return export_mapped(memory);
+    case MemoryKind::pooled: return export_pooled(memory);
+    default:
+      return Error{Errc::not_supported, 0, "gpu::export_descriptor(not memory that has one)",
+                   static_cast<std::uint64_t>(memory.kind)};
+  }
+}
+
+Result<ImportedMemory> ImportedMemory::take(const MemoryHandle& handle, Descriptor descriptor) noexcept {
+  OPAL_TRY(usable());
+  // The driver takes the descriptor's number in place of a pointer.
+  void* const fd = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.file.get()));
+  switch (handle.memory_kind()) {
+    case MemoryKind::mapped: {
+      CUmemGenericAllocationHandle allocation = 0;
+      OPAL_TRY(check(driver().import_allocation(&allocation, fd, kByFile), "cuMemImportFromShareableHandle"));
+      return ImportedMemory{handle, descriptor.note, allocation};
+    }
+    case MemoryKind::pooled: {
+      CUmemoryPool pool = nullptr;
+      OPAL_TRY(check(driver().import_pool(&pool, fd, kByFile, 0), "cuMemPoolImportFromShareableHandle"));
+      return ImportedMemory{handle, descriptor.note, reinterpret_cast<std::uint64_t>(pool)};
+    }
+    default: return Error{Errc::protocol, 0, "gpu: a descriptor of memory that has none", handle.kind};
+  }
+}
+
+ImportedMemory::~ImportedMemory() {
+  if (imported_ == 0) return;
+  // Mappings of the memory or the pool stay until they are unmapped.
+  if (handle_.memory_kind() == MemoryKind::mapped) {
+    driver().release_allocation(imported_);
+  } else {
+    driver().destroy_pool(pool_of(imported_));
+  }
+}
+
+Result<std::uintptr_t> ImportedMemory::map(ContextHandle context) const noexcept {
+  OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(context));
+  return handle_.memory_kind() == MemoryKind::mapped ? map_allocation(imported_, handle_.size)
+                                                     : map_pointer(pool_of(imported_), note_, handle_.size);
+}
+
+void ImportedMemory::unmap(const MemoryHandle& handle, std::uintptr_t address, ContextHandle context) noexcept {
+  const auto current = CurrentContext::enter(context);  // an error is no reason to keep the mapping
+  CUresult result = CUDA_SUCCESS;
+  if (handle.memory_kind() == MemoryKind::mapped) {
+    result = driver().unmap(address, handle.size);
+    if (result == CUDA_SUCCESS) result = driver().free_addresses(address, handle.size);
+  } else {
+    result = driver().free_memory(address);
+  }
+  if (const auto undone = check(result, "cuMemUnmap or cuMemFree"); !undone) {
+    log::warn("gpu", "a mapping of another process's memory stays: {}", to_string(undone.error()));
   }
 }
 

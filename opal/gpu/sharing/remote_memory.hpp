@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/gpu/sharing/remote_memory.hpp — device memory of one process, mapped by another one.
 // The owner describes an allocation by a MemoryHandle; that is cheap, so it is made for every use and not cached.
-// To open it costs about 100 us, so the other process caches the mapping (opal/rcache/rgpusm.hpp).  Threads: any.
+// To open it costs about 100 us, so the other process caches the mapping (opal/rcache/rgpusm.hpp).
+// Allocations of MemoryKind::mapped and pooled are shared by descriptors.  The owner makes one for each request of a
+// peer and closes it afterwards, since an open descriptor keeps memory that the program has freed.  The peer makes an
+// ImportedMemory of the descriptor, which owns the driver's import, and maps that.
+// Threads: any; an ImportedMemory has one owner at a time.
 #pragma once
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/gpu/memory.hpp"
 #include "opal/gpu/sharing/device.hpp"
 
@@ -52,5 +58,45 @@ OPAL_EXPORT Result<std::uintptr_t> open_memory(const MemoryHandle& handle, Conte
 /// Undoes one open_memory().  Waits for the copies in flight in that context.  Does nothing if `context` is null: it
 /// was destroyed, which has ended the mapping (see context_alive()).
 OPAL_EXPORT void close_memory(std::uintptr_t address, ContextHandle context) noexcept;
+
+/// A descriptor that is sent over a Unix socket, and the bytes that are sent with it.
+struct Descriptor {
+  using Note = std::array<std::byte, 64>;
+  Fd file;
+  Note note{};  ///< pools: which allocation (cuMemPoolExportPointer); else zero
+};
+
+/// Errors: not_supported (another kind, or not created shareable), those of the driver.
+OPAL_EXPORT Result<Descriptor> export_descriptor(const Memory& memory) noexcept;
+
+/// An imported allocation (mapped) or memory pool (pooled) of another process.  An import of the mapped kind keeps the
+/// memory allocated, also while it is not mapped here.
+class OPAL_EXPORT ImportedMemory {
+ public:
+  /// Errors: invalid_argument (not a descriptor of the driver's), protocol (of a handle without descriptor), those of
+  /// the driver.
+  static Result<ImportedMemory> take(const MemoryHandle& handle, Descriptor descriptor) noexcept;
+
+  ImportedMemory(ImportedMemory&& other) noexcept
+      : handle_(other.handle_), note_(other.note_), imported_(std::exchange(other.imported_, 0)) {}
+  ImportedMemory& operator=(ImportedMemory&&) = delete;
+  ImportedMemory(const ImportedMemory&) = delete;
+  ImportedMemory& operator=(const ImportedMemory&) = delete;
+  ~ImportedMemory();
+
+  /// Maps it for the device of `context`; returns the address of its first byte.  Errors: as open_memory().
+  [[nodiscard]] Result<std::uintptr_t> map(ContextHandle context) const noexcept;
+  /// Undoes one map() of an allocation with this handle.  The ImportedMemory need not exist any more.
+  /// `context` is null if it was destroyed: these mappings outlive it.  Requires: no copy of it is in flight.
+  static void unmap(const MemoryHandle& handle, std::uintptr_t address, ContextHandle context) noexcept;
+
+ private:
+  ImportedMemory(const MemoryHandle& handle, const Descriptor::Note& note, std::uint64_t imported) noexcept
+      : handle_(handle), note_(note), imported_(imported) {}
+
+  MemoryHandle handle_;
+  Descriptor::Note note_;
+  std::uint64_t imported_;  // the driver's handle of the memory or of the pool; 0: moved from
+};
 
 }  // namespace opal::gpu
