@@ -139,12 +139,8 @@ Result<void> send_hello(int socket, const Hello& hello, std::span<const int> fds
     rights->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
   }
-  while (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-    if (errno == EINTR) continue;
-    if (errno == EPIPE || errno == ECONNRESET) return Error{Errc::peer_gone, errno, "sendmsg(sm hello)"};
-    return Error{Errc::os, errno, "sendmsg(sm hello)"};
-  }
-  return {};
+  if (TEMP_FAILURE_RETRY(::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT)) >= 0) return {};
+  return Error{errno == EPIPE || errno == ECONNRESET ? Errc::peer_gone : Errc::os, errno, "sendmsg(sm hello)"};
 }
 
 Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline) {
@@ -163,10 +159,7 @@ Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline) {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  ssize_t size = -1;
-  do {
-    size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (size < 0 && errno == EINTR);
+  const ssize_t size = TEMP_FAILURE_RETRY(::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT));
   if (size < 0 && errno == EAGAIN) return Error{Errc::timed_out, 0, "sm: no message yet"};
   if (size < 0 && errno != ECONNRESET) return Error{Errc::os, errno, "recvmsg(sm hello)"};
   if (size <= 0) return Error{Errc::peer_gone, size < 0 ? errno : 0, "sm: the peer closed the connection"};

@@ -2,11 +2,10 @@
 #include "opal/btl/sm/connections/link.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <string_view>
+#include <filesystem>
+#include <system_error>
 
 #include "opal/btl/sm/single_copy/cma.hpp"
 #include "opal/core/system/random.hpp"
@@ -19,10 +18,8 @@ constexpr std::uint32_t kLargestMaxSend = 1U << 24;
 
 /// Checks that the descriptor is a non-blocking eventfd, since senders write to it.
 Result<void> check_doorbell(int fd) {
-  std::array<char, 64> target{};
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
-  if (size <= 0 || std::string_view{target.data(), static_cast<std::size_t>(size)} != "anon_inode:[eventfd]") {
+  std::error_code error;
+  if (std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error) != "anon_inode:[eventfd]") {
     return Error{Errc::protocol, 0, "sm doorbell: not an eventfd"};
   }
   const int flags = ::fcntl(fd, F_GETFL);
@@ -119,50 +116,46 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   return {};
 }
 
-Result<std::unique_ptr<XpmemMechanism>> LocalSide::open_xpmem(const Hello& hello) const {
-  if (!xpmem_) return xpmem_.error();
-  if (hello.xpmem_segment == 0) return Error{Errc::not_supported, 0, "the peer offers no segment"};
-  return XpmemMechanism::open(*xpmem_, hello.xpmem_segment);
-}
-
-Result<std::unique_ptr<KnemMechanism>> LocalSide::open_knem(const Hello& hello) const {
-  if (!knem_) return knem_.error();
-  if (hello.knem_cookie == 0) return Error{Errc::not_supported, 0, "the peer offers no cookie"};
-  const SoftwareHandle page{0, hello.probe_address, ProbePage::kSize, 0, 0};
-  return std::make_unique<KnemMechanism>((*knem_)->device(), KnemCookie{page, hello.knem_cookie});
-}
-
 KnemCookie LocalSide::cookie_of(const SoftwareHandle& claimed) const noexcept {
   return knem_ ? (*knem_)->cookie_of(claimed) : KnemCookie{claimed, 0};
+}
+
+/// A mechanism of `kind` for the memory of the peer that has sent `hello`, not tried yet.
+Result<std::unique_ptr<CopyMechanism>> LocalSide::open(MechanismKind kind, int pid, const Hello& hello) const {
+  using Mechanism = std::unique_ptr<CopyMechanism>;
+  switch (kind) {
+    case MechanismKind::xpmem: {
+      if (!xpmem_) return xpmem_.error();
+      if (hello.xpmem_segment == 0) return Error{Errc::not_supported, 0, "the peer offers no segment"};
+      OPAL_TRY_ASSIGN(Mechanism mechanism, XpmemMechanism::open(*xpmem_, hello.xpmem_segment));
+      return mechanism;
+    }
+    case MechanismKind::cma:
+      if (pid > 0) return Mechanism{std::make_unique<CmaMechanism>(pid)};
+      return Error{Errc::not_supported, 0, "the peer's process is not visible in this PID namespace"};
+    case MechanismKind::knem: {
+      if (!knem_) return knem_.error();
+      if (hello.knem_cookie == 0) return Error{Errc::not_supported, 0, "the peer offers no cookie"};
+      const SoftwareHandle page{0, hello.probe_address, ProbePage::kSize, 0, 0};
+      return Mechanism{std::make_unique<KnemMechanism>((*knem_)->device(), KnemCookie{page, hello.knem_cookie})};
+    }
+    case MechanismKind::shared: break;
+  }
+  return Mechanism{std::make_unique<SharedMechanism>()};
 }
 
 void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const {
   if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
   const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
-  const auto try_opened = [&](MechanismKind kind, auto opened) {
-    if (opened) {
-      link.copy.try_mechanism(std::move(*opened), page, hello.probe_seed);
-    } else {
-      link.copy.refuse(kind, opened.error());
-    }
-  };
   for (const MechanismKind kind : order_.kinds) {
-    switch (kind) {
-      case MechanismKind::shared: {
-        auto mechanism = std::make_unique<SharedMechanism>();
-        link.shared = mechanism.get();
-        link.copy.add(std::move(mechanism), "memory of shared pools");
-        break;
-      }
-      case MechanismKind::xpmem: try_opened(kind, open_xpmem(hello)); break;
-      case MechanismKind::cma:
-        if (pid > 0) {
-          link.copy.try_mechanism(std::make_unique<CmaMechanism>(pid), page, hello.probe_seed);
-        } else {
-          link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
-        }
-        break;
-      case MechanismKind::knem: try_opened(kind, open_knem(hello)); break;
+    auto opened = open(kind, pid, hello);
+    if (!opened) {
+      link.copy.refuse(kind, opened.error());
+    } else if (kind == MechanismKind::shared) {
+      link.shared = static_cast<SharedMechanism*>(opened->get());
+      link.copy.add(std::move(*opened), "memory of shared pools");
+    } else {
+      link.copy.try_mechanism(std::move(*opened), page, hello.probe_seed);
     }
   }
 }

@@ -77,8 +77,7 @@ class OPAL_EXPORT LocalSide {
   [[nodiscard]] KnemCookie cookie_of(const SoftwareHandle& claimed) const noexcept;
 
  private:
-  Result<std::unique_ptr<XpmemMechanism>> open_xpmem(const Hello& hello) const;
-  Result<std::unique_ptr<KnemMechanism>> open_knem(const Hello& hello) const;
+  Result<std::unique_ptr<CopyMechanism>> open(MechanismKind kind, int pid, const Hello& hello) const;
   void build_mechanisms(Link& link, int pid, const Hello& hello) const;
 
   const Config config_;

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <new>
 
@@ -100,10 +100,8 @@ CopyOutcome CmaMechanism::copy(const RemoteRange& there, std::byte* here, bool w
 void CmaMechanism::invite_peers() noexcept { (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
 
 std::string CmaMechanism::ptrace_rule() {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen("/proc/sys/kernel/yama/ptrace_scope", "re"),
-                                                       &std::fclose};
   int scope = 0;
-  if (file == nullptr || std::fscanf(file.get(), "%d", &scope) != 1) return "";
+  if (!(std::ifstream{"/proc/sys/kernel/yama/ptrace_scope"} >> scope)) return "";
   return fmt::format(", kernel.yama.ptrace_scope {}", scope);
 }
 

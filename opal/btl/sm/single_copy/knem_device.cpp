@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -82,10 +83,7 @@ class KernelKnem final : public KnemDevice {
     command.write = write ? 1 : 0;
     command.cookie = cookie;
     command.offset = offset;
-    int outcome = -1;
-    do {
-      outcome = ::ioctl(fd_.get(), kInlineCopy, &command);
-    } while (outcome != 0 && errno == EINTR);
+    const long outcome = TEMP_FAILURE_RETRY(::ioctl(fd_.get(), kInlineCopy, &command));
     if (outcome == 0 && command.status == kSuccess) return {};
     if (outcome == 0) return Error{Errc::not_supported, 0, "ioctl(KNEM_CMD_INLINE_COPY): the copy failed", size};
     const Errc code = errno == EINVAL ? Errc::busy : errno == EFAULT ? Errc::invalid_argument : Errc::not_supported;
