@@ -20,41 +20,30 @@ namespace {
 /// A stream for synchronous copies.
 struct Stream {
   ContextHandle context;
-  std::uint64_t id;  ///< of the context: its handle may come again
-  CUstream handle;
+  std::uint64_t id = 0;  ///< of the context: its handle may come again
+  CUstream handle = nullptr;
   bool hangs = false;  ///< a copy in it did not end
 };
 
-class Streams {
- public:
-  /// The current context's; it is `handle`.  Errors: timed_out (what hung in it still does).
-  Result<Stream*> of(ContextHandle handle) noexcept try {
-    OPAL_TRY_ASSIGN(const std::uint64_t id, context_id(handle));
-    auto found = std::find_if(streams_.begin(), streams_.end(), [&](const auto& s) { return s->context == handle; });
-    if (found == streams_.end()) {
-      found = streams_.insert(found, std::make_unique<Stream>(Stream{handle, 0, nullptr}));
-    }
-    Stream& stream = **found;
-    if (stream.id != id) {  // new, or the old one went with its context
-      OPAL_TRY(check(driver().stream_create(&stream.handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-      stream.id = id;
-      stream.hangs = false;
-    }
-    if (stream.hangs) {
-      OPAL_TRY(wait_for(stream.handle, std::chrono::milliseconds{0}));
-      stream.hangs = false;
-    }
-    return &stream;
-  } catch (const std::bad_alloc&) {
-    return Error{Errc::no_memory, 0, "gpu::copy(a stream)"};
-  }
-
- private:
-  std::vector<std::unique_ptr<Stream>> streams_;  // one per context
-};
-
 std::mutex mutex;
-Streams streams;  // streams are not destroyed: they end with their contexts
+std::vector<std::unique_ptr<Stream>> streams;  // one per context, with which it ends; guarded by `mutex`
+
+/// The stream of the current context, which is `context`.  Errors: timed_out (what hung in it still does).
+Result<Stream*> stream_of(ContextHandle context) noexcept try {
+  OPAL_TRY_ASSIGN(const std::uint64_t id, context_id(context));
+  auto found = std::ranges::find_if(streams, [&](const auto& s) { return s->context == context; });
+  if (found == streams.end()) found = streams.insert(found, std::make_unique<Stream>(Stream{context}));
+  Stream& stream = **found;
+  if (stream.id != id) {  // new, or the old one went with its context
+    OPAL_TRY(check(driver().stream_create(&stream.handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    stream.id = id;
+    stream.hangs = false;
+  }
+  if (stream.hangs) OPAL_TRY(wait_for(stream.handle, std::chrono::milliseconds{0}));
+  return &stream;
+} catch (const std::bad_alloc&) {
+  return Error{Errc::no_memory, 0, "gpu::copy(a stream)"};
+}
 
 /// Calls `start(stream)`, which starts copies of memory of `device`, and waits for them.
 template <class Start>
@@ -62,7 +51,7 @@ Result<void> copy_by_driver(const Memory& device, std::chrono::milliseconds time
   OPAL_TRY_ASSIGN(const WorkContext work, WorkContext::of(device));
   OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(work.handle()));
   const std::lock_guard lock{mutex};
-  OPAL_TRY_ASSIGN(Stream* const stream, streams.of(work.handle()));
+  OPAL_TRY_ASSIGN(Stream* const stream, stream_of(work.handle()));
   OPAL_TRY(start(stream->handle));
   const auto done = wait_for(stream->handle, timeout);
   stream->hangs = !done && done.error().code == Errc::timed_out;

@@ -60,7 +60,6 @@ TEST(Fifo, EveryFieldKeepsItsLargestValue) {
   ASSERT_TRUE(item);
   EXPECT_EQ(item->peer, wire::kMaxPeers - 1);
   EXPECT_EQ(item->line, wire::kMaxLines - 1);
-  EXPECT_EQ(queue.consumer.garbled(), 0U);
 }
 
 TEST(Fifo, TheLapInASlotWrapsAround) {
@@ -122,7 +121,6 @@ TEST(Fifo, ASlotFullOfNonsenseIsPassedOver) {
   const auto item = queue.consumer.pop();
   ASSERT_TRUE(item);
   EXPECT_EQ(item->peer, wire::kMaxPeers) << "belongs to nobody";
-  EXPECT_EQ(queue.consumer.garbled(), 1U);
   EXPECT_FALSE(queue.consumer.pop());
   for (std::uint32_t i = 0; i < 20; ++i) {
     ASSERT_TRUE(queue.producer.push({0, i})) << i;
@@ -159,7 +157,6 @@ TEST(Fifo, ManyProducersLoseNothingAndEachKeepsItsOrder) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(queue.consumer.empty());
-  EXPECT_EQ(queue.consumer.garbled(), 0U);
 }
 
 }  // namespace

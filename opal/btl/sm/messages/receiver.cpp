@@ -73,7 +73,7 @@ std::size_t Receiver::poll_fifo(std::size_t budget) noexcept {
 /// fast box in one call would delay other senders.  Returns the number of messages; a dropped item counts as one.
 std::size_t Receiver::receive_front(wire::FifoItem item, std::size_t budget) noexcept {
   const auto drop = [&]() -> std::size_t {
-    inbox_.fifo().drop_front(item);
+    inbox_.fifo().drop_front();
     return 1;
   };
   if (item.peer >= MessagePeers::size()) [[unlikely]] {

@@ -100,10 +100,8 @@ class BasicFifoConsumer {
     return wire::item_of(word);
   }
 
-  /// Removes `item`.  Requires: the last front() returned it.
-  void drop_front(const wire::FifoItem& item) noexcept {
-    if (item.peer == wire::kMaxPeers) [[unlikely]]
-      ++garbled_;
+  /// Removes the oldest item.  Requires: the last front() returned it.
+  void drop_front() noexcept {
     next_->store(wire::empty_slot((head_ >> log_ & wire::kLapMask) + 1), std::memory_order_release);
     move_to(head_ + 1);
   }
@@ -111,7 +109,7 @@ class BasicFifoConsumer {
   /// front() and drop_front().
   [[nodiscard]] std::optional<wire::FifoItem> pop() noexcept {
     const auto item = front();
-    if (item) drop_front(*item);
+    if (item) drop_front();
     return item;
   }
 
@@ -128,8 +126,7 @@ class BasicFifoConsumer {
            wire::empty_slot(position >> log_ & wire::kLapMask);
   }
 
-  [[nodiscard]] std::uint64_t head() const noexcept { return head_; }        ///< items removed since reset()
-  [[nodiscard]] std::uint64_t garbled() const noexcept { return garbled_; }  ///< invalid ones among them
+  [[nodiscard]] std::uint64_t head() const noexcept { return head_; }  ///< items removed since reset()
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
 
  private:
@@ -146,7 +143,6 @@ class BasicFifoConsumer {
   Word* tail_ = nullptr;
   std::uint32_t log_ = 0;
   std::uint64_t head_ = 0;
-  std::uint64_t garbled_ = 0;
 };
 
 using FifoSlots = std::span<std::atomic<std::uint64_t>>;
