@@ -57,8 +57,7 @@ Post Endpoint::send_special(Tag tag, ByteSpan header, ByteSpan payload) noexcept
   if (payload.empty() || gpu::is_host(payload.data())) return module.send_inline(*route_, tag, header, payload);
   if (route_->dead()) return Post::failed;
   route_->set_error({});
-  Completion never;  // never runs: the transport copies GPU payload, so send() does not return queued
-  btl::Fragment fragment = module.prepare_src(*route_, header, payload, never);
+  btl::Fragment fragment = module.prepare_src(*route_, header, payload);
   if (!fragment) return route_->error().code == Errc{} ? Post::again : Post::failed;
   return module.send(fragment, tag);
 }
@@ -196,12 +195,6 @@ btl::Fragment Endpoint::alloc(std::size_t size) noexcept {
   const Lock::Guard guard{lock_};
   if (has_pending()) return {};
   return route_->module().alloc(*route_, size);
-}
-
-btl::Fragment Endpoint::prepare_src(ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
-  const Lock::Guard guard{lock_};
-  if (has_pending()) return {};
-  return route_->module().prepare_src(*route_, header, payload, completion);
 }
 
 Post Endpoint::send(btl::Fragment& fragment, Tag tag) noexcept {

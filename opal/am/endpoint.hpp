@@ -116,8 +116,6 @@ class OPAL_EXPORT Endpoint {
   /// A buffer of the transport, which the caller fills in place; empty if none is free, or messages are queued.  The
   /// caller sends or frees each fragment before disconnect().
   btl::Fragment alloc(std::size_t size) noexcept;
-  /// A fragment that refers to the caller's payload; see btl::Module::prepare_src.
-  btl::Fragment prepare_src(ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
   /// Sends a fragment.  `again`: the caller keeps it.  `failed`: it is freed; one cause is that it was made for another
   /// transport than the one in use.
   Post send(btl::Fragment& fragment, Tag tag) noexcept;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/fragment.hpp — a send buffer inside the transport.  After alloc() the caller fills the whole message in
-// place.  After prepare_src() the buffer holds the header; the payload is a reference to the caller's memory.
+// opal/btl/fragment.hpp — a send buffer inside the transport, in which the caller makes the whole message.
 // Move-only.  The destructor returns an unsent fragment to the transport.  Threads: as its module.
 // Lifetime: a fragment must be sent or destroyed before its endpoint is disconnected, also when the endpoint is dead.
 #pragma once
 #include <utility>
 
 #include "opal/btl/endpoint.hpp"
-#include "opal/btl/post.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 
@@ -29,8 +27,6 @@ class Fragment {
       to_ = std::exchange(other.to_, nullptr);
       data_ = std::exchange(other.data_, {});
       slot_ = std::exchange(other.slot_, nullptr);
-      user_payload = std::exchange(other.user_payload, {});
-      completion = std::exchange(other.completion, nullptr);
     }
     return *this;
   }
@@ -46,17 +42,12 @@ class Fragment {
   /// Makes data() shorter, so that send() sends only its first `size` bytes.  Requires: `size` <= data().size().
   void shrink(std::size_t size) noexcept { data_ = data_.first(size); }
 
-  ByteSpan user_payload;             ///< prepare_src() only: follows data() on the wire; borrowed until completion
-  Completion* completion = nullptr;  ///< finished if send() returns `queued`; null: none
-
   /// For transports: the transport takes the buffer back (sent or returned).  The fragment is empty afterwards.
   void disown() noexcept {
     --to_->fragments_;
     to_ = nullptr;
     data_ = {};
     slot_ = nullptr;
-    user_payload = {};
-    completion = nullptr;
   }
 
  private:

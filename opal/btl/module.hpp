@@ -120,13 +120,12 @@ class OPAL_EXPORT Module {
   /// is dead or `size` is too large: see endpoint.error().
   virtual Fragment alloc(Endpoint& to, std::size_t size) noexcept = 0;
 
-  /// Returns a fragment of `header` plus a reference to `payload`; empty as alloc().  The caller keeps the payload
-  /// unchanged until `completion` runs or send() returns `done`.  A transport may copy the payload instead.
-  /// The payload may be GPU memory, which is always copied; every other send takes host memory only.
-  virtual Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept = 0;
+  /// Returns a fragment with a copy of `header` and `payload`; empty as alloc().  The payload may be GPU memory; every
+  /// other send takes host memory only.
+  virtual Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload) noexcept = 0;
 
-  /// Sends a fragment.  After `again` the fragment is unchanged.  Otherwise it is empty; after `failed` nothing was
-  /// sent and endpoint.error() says why.
+  /// Sends a fragment; never returns `queued`.  After `again` the fragment is unchanged.  Otherwise it is empty; after
+  /// `failed` nothing was sent and endpoint.error() says why.
   virtual Post send(Fragment& fragment, Tag tag) noexcept = 0;
 
   /// Returns an unsent fragment to the transport.  Fragment's destructor calls it.

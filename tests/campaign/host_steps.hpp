@@ -128,7 +128,7 @@ inline constexpr std::array kRankHostSteps{
     step_of_rank(kOpal, "opal::btl::tcp::Attempt::on_ready"),
     step_of_rank(kOpal, "opal::btl::tcp::Acceptor::on_hello", "messages", 1, 0),
     step_of_rank(kOpal, "opal::btl::tcp::Endpoint::send_inline", "messages", 20, 1),
-    step_of_rank(kOpal, "opal::btl::tcp::Endpoint::send_fragment", "strided", 9, 3),
+    step_of_rank(kOpal, "opal::btl::MessageTransport::send", "strided", 9, 3),
     step_of_rank(kOpal, "opal::btl::tcp::Endpoint::deliver", "large", 50),
     step_of_rank(kMpi, "mpi_shim::p2p::Engine::on_eager", "messages", 3),
     step_of_rank(kMpi, "mpi_shim::p2p::Engine::on_clear_to_send", "large", 2, 3),

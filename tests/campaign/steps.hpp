@@ -75,7 +75,7 @@ inline constexpr std::array kSteps{
     // TCP: messages.
     Step{.function = "opal::btl::tcp::Endpoint::poll", .transports = kTcp, .visit = 30},
     Step{.function = "opal::btl::tcp::Endpoint::send_inline", .transports = kTcp, .visit = 20},
-    Step{.function = "opal::btl::tcp::Endpoint::send_fragment", .program = "strided", .transports = kTcp, .visit = 9},
+    Step{.function = "opal::btl::MessageTransport::send", .program = "strided", .transports = kTcp, .visit = 9},
     Step{.function = "opal::btl::tcp::OutputQueue::gather", .program = "large", .transports = kTcp, .visit = 2},
     Step{.function = "opal::btl::tcp::Endpoint::flush", .program = "large", .transports = kTcp},
     Step{.function = "opal::btl::tcp::Endpoint::deliver", .program = "large", .transports = kTcp, .visit = 50},

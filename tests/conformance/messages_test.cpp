@@ -160,8 +160,6 @@ TEST_P(Messages, AFragmentThatMeetsBackPressureIsUnchangedAndGoesLater) {
   btl::Fragment fragment;
   ASSERT_TRUE(pump_both([&] { return static_cast<bool>(fragment = a().module().alloc(to_b(), message.size())); }));
   std::memcpy(fragment.data().data(), message.data(), message.size());
-  CountedCompletion completion;
-  fragment.completion = &completion;
   std::size_t posted = 0;
   while (a().module().send_inline(to_b(), kTag, {}, message) == Post::done) ++posted;
   std::size_t arrived = 0;
@@ -179,11 +177,10 @@ TEST_P(Messages, AFragmentThatMeetsBackPressureIsUnchangedAndGoesLater) {
     EXPECT_TRUE(std::equal(marked.begin(), marked.end(), fragment.data().begin()));
     ASSERT_TRUE(pump_both([&] { return (post = a().module().send(fragment, kTag)) != Post::again; }));
   }
-  ASSERT_NE(post, Post::failed);
+  ASSERT_EQ(post, Post::done);
   EXPECT_FALSE(fragment);
   ASSERT_TRUE(pump_both([&] { return arrived == posted + 1; }));
   EXPECT_EQ(last, marked) << "it is the last, as it was posted";
-  ASSERT_TRUE(pump_both([&] { return post == Post::done || completion.calls == 1; }));
 }
 
 /// Counts the messages of one tag.
@@ -276,15 +273,12 @@ TEST_P(Messages, AFragmentIsFilledInPlaceShrunkAndSent) {
     fragment.shrink(size);
     const auto message = pattern(size, static_cast<std::uint32_t>(size));
     std::memcpy(fragment.data().data(), message.data(), size);
-    CountedCompletion completion;
-    fragment.completion = &completion;
     Post post = Post::again;
     ASSERT_TRUE(pump_both([&] { return (post = a().module().send(fragment, kTag)) != Post::again; }));
-    ASSERT_NE(post, Post::failed);
+    ASSERT_EQ(post, Post::done);
     EXPECT_FALSE(fragment);
     const std::size_t count = b().received.size() + 1;
     ASSERT_TRUE(pump_both([&] { return b().received.size() >= count || !b().received.empty(); }));
-    ASSERT_TRUE(pump_both([&] { return post == Post::done || completion.calls == 1; }));
     EXPECT_EQ(b().received.back(), message);
     b().received.clear();
   }
@@ -298,22 +292,18 @@ TEST_P(Messages, FragmentsThatAreNeverSentComeBack) {
   EXPECT_TRUE(b().received.empty());
 }
 
-TEST_P(Messages, APreparedFragmentCarriesTheCallersMemory) {
+TEST_P(Messages, APreparedFragmentHasACopyOfThePayload) {
   const auto header = pattern(16, 1);
   const std::size_t max = a().module().attributes().max_send;
   for (const std::size_t size : {std::size_t{0}, std::size_t{100}, max - header.size()}) {
     auto payload = pattern(size, 9);
-    CountedCompletion completion;
     btl::Fragment fragment;
-    ASSERT_TRUE(pump_both(
-        [&] { return static_cast<bool>(fragment = a().module().prepare_src(to_b(), header, payload, completion)); }));
+    ASSERT_TRUE(
+        pump_both([&] { return static_cast<bool>(fragment = a().module().prepare_src(to_b(), header, payload)); }));
+    std::fill(payload.begin(), payload.end(), std::byte{0xee});  // ours again: the message must not change
     Post post = Post::again;
     ASSERT_TRUE(pump_both([&] { return (post = a().module().send(fragment, kTag)) != Post::again; }));
-    ASSERT_TRUE(post == Post::done || post == Post::queued);
-    if (post == Post::queued) {
-      ASSERT_TRUE(pump_both([&] { return completion.calls == 1; }));
-    }
-    std::fill(payload.begin(), payload.end(), std::byte{0xee});  // ours again: the message must not change
+    ASSERT_EQ(post, Post::done);
     ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
     auto expected = header;
     const auto original = pattern(size, 9);

@@ -270,14 +270,6 @@ TEST_P(GpuAm, MessagesFromEveryKindOfMemoryArriveInOrder) {
           for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{2'000}, most}) {
             buffer.write(pattern(size, static_cast<unsigned>(size)));
             here.send(buffer.at(), size);
-            // And the other way to send, in which the payload may be borrowed.
-            opal::test::CountedCompletion sent;
-            Post post = Post::again;
-            for (; post == Post::again; here.context->progress()) {
-              btl::Fragment fragment = here.peer->prepare_src({}, {buffer.at(), size}, sent);
-              if (fragment) post = here.peer->send(fragment, opal::test::kTag);
-            }
-            if (post == Post::queued) here.until([&] { return sent.calls == 1; });
             EXPECT_EQ(here.peer->send_or_queue(opal::test::kTag, {}, {buffer.at(), size}), Post::done);
           }
         }
@@ -292,7 +284,7 @@ TEST_P(GpuAm, MessagesFromEveryKindOfMemoryArriveInOrder) {
         for (const gpu::MemoryKind kind : AnyBuffer::kKinds) {
           for (const std::size_t size :
                {std::size_t{0}, std::size_t{1}, std::size_t{2'000}, here.peer->attributes().max_send}) {
-            for (int way = 0; way < 3; ++way, ++i) {
+            for (int way = 0; way < 2; ++way, ++i) {
               ASSERT_LT(i, here.received.size());
               ASSERT_EQ(here.received[i], pattern(size, static_cast<unsigned>(size)))
                   << static_cast<int>(kind) << ", way " << way;

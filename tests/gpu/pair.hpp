@@ -57,9 +57,8 @@ class SideEnd {
   }
   /// Sends a message with a payload of any memory.
   void send(const void* payload, std::size_t size) {
-    Completion never;
     until([&] {
-      auto fragment = side.module().prepare_src(*peer, {}, {static_cast<const std::byte*>(payload), size}, never);
+      auto fragment = side.module().prepare_src(*peer, {}, {static_cast<const std::byte*>(payload), size});
       return fragment && side.module().send(fragment, opal::test::kTag) != Post::again;
     });
   }

@@ -124,8 +124,7 @@ TEST(SmcudaIpc, R16BothMayStartAtTheSameTime) {
     // Neither looks for messages before both requests are out.
     other.send("met");
     ASSERT_TRUE(other.expect("met"));
-    Completion never;
-    auto fragment = here.module().prepare_src(*here.peer, {}, {static_cast<const std::byte*>(buffer.at()), 64}, never);
+    auto fragment = here.module().prepare_src(*here.peer, {}, {static_cast<const std::byte*>(buffer.at()), 64});
     ASSERT_TRUE(fragment);
     ASSERT_NE(here.module().send(fragment, opal::test::kTag), Post::again);
     other.send("asked");

@@ -33,7 +33,7 @@ Fragment MessageTransport::alloc(Endpoint& to, std::size_t size) noexcept {
 }
 
 Post MessageTransport::send(Fragment& fragment, Tag tag) noexcept {
-  const Post post = send_inline(fragment.to(), tag, fragment.data(), fragment.user_payload);
+  const Post post = send_inline(fragment.to(), tag, {}, fragment.data());
   if (post != Post::again) free(fragment);
   return post;
 }
@@ -43,8 +43,7 @@ void MessageTransport::free(Fragment& fragment) noexcept {
   fragment.disown();
 }
 
-Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload,
-                                       Completion& completion) noexcept {
+Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload) noexcept {
   Fragment fragment = alloc(to, header.size() + payload.size());
   if (!fragment) return fragment;
   if (!header.empty()) copy_host_memory(fragment.data().data(), header.data(), header.size());
@@ -52,7 +51,6 @@ Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan p
     to.set_error(copied.error());
     return {};
   }
-  fragment.completion = &completion;
   return fragment;
 }
 

@@ -6,7 +6,7 @@
 //   transfer() and atomic().
 // * flush, over the module's table of operations (rdma_operations.hpp).
 // * registrations in the Context's RegistrationTable.  A transport with own_handles overrides these functions.
-// * fragments in buffers of max_send bytes; prepare_src() copies the payload into the buffer.
+// * fragments in buffers of max_send bytes.
 // * checkpoints, by a marker behind the last message to each peer (quiescence.cpp).
 //
 // ConnectedTransport (connected_transport.hpp) adds endpoints, reports and progress.  A transport that derives from
@@ -30,7 +30,7 @@ class OPAL_EXPORT MessageTransport : public Module {
   Fragment alloc(Endpoint& to, std::size_t size) noexcept override;
   Post send(Fragment& fragment, Tag tag) noexcept override;
   void free(Fragment& fragment) noexcept override;
-  Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
+  Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload) noexcept override;
 
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
   Result<void> deregister_memory(const MemoryHandle& handle) override;

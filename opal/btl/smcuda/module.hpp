@@ -35,7 +35,7 @@ class OPAL_EXPORT Module final : public sm::Module {
   static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, const Settings& settings);
   ~Module() override;
 
-  Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
+  Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload) noexcept override;
 
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
   Result<void> deregister_memory(const MemoryHandle& handle) override;

@@ -19,9 +19,9 @@ MemoryHandle table_part(const MemoryHandle& handle) noexcept {
 
 }  // namespace
 
-Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
+Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload) noexcept {
   if (!payload.empty() && !gpu::is_host(payload.data())) note_gpu_buffer(to, payload.data());
-  return sm::Module::prepare_src(to, header, payload, completion);
+  return sm::Module::prepare_src(to, header, payload);
 }
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {

@@ -22,9 +22,6 @@ namespace {
 /// returns `again`, and a later call gives the message to the kernel without a copy.
 constexpr std::size_t kLarge = 16 << 10;
 constexpr std::size_t kEnoughBacklog = 64 << 10;
-/// Fragment data up to this size is copied into the queue; larger data is referenced.
-constexpr std::size_t kSmallPiece = 4 << 10;
-constexpr std::size_t kVectors = 16;
 /// Frames up to this size are copied into one buffer before the system call.
 constexpr std::size_t kGather = 512;
 /// In a batch a message of at most kHeldBack bytes is held back, until kBatchBytes are together.  The first one of a
@@ -115,11 +112,7 @@ void Endpoint::adopt(Fd fd, std::uint32_t peer_max_send) noexcept {
 
 void Endpoint::on_unreachable(const Error& why) noexcept {
   where_ = dialer_->describe();
-  if (leaving_) {
-    dialer_.reset();
-    drop_queue(why);
-    return;
-  }
+  if (leaving_) return dialer_.reset();
   if (tcp_.acceptor_.has_parked(peer())) {
     tcp_.acceptor_.unpark(peer());  // the peer has connected to this side: use that connection
     if (dialer_ == nullptr) return;
@@ -142,9 +135,7 @@ void Endpoint::watch_for_silence() noexcept {
 void Endpoint::on_deadline() noexcept {
   if (leaving_) {
     close();
-    dialer_.reset();
-    drop_queue({Errc::timed_out, 0, "tcp: linger timeout"});
-    return;
+    return dialer_.reset();
   }
   const auto timeout = tcp_.config().peer_timeout;
   const std::chrono::nanoseconds period = timeout / kSilentPeriods;
@@ -165,18 +156,6 @@ void Endpoint::end(const Error& why) noexcept {
   close();
   dialer_.reset();
   if (!leaving_) tcp_.ended(*this);
-}
-
-void Endpoint::finished(const OutputQueue::Referenced& what, const Error& why) noexcept {
-  if (what.slot != nullptr) tcp_.give_back(what.slot);
-  if (what.completion != nullptr) {
-    ++tcp_.events_;
-    what.completion->finish(why);
-  }
-}
-
-void Endpoint::drop_queue(const Error& why) noexcept {
-  queue_.clear([&](const OutputQueue::Referenced& what) { finished(what, why); });
 }
 
 // ---- Sending ----------------------------------------------------------------------------------------------------
@@ -234,11 +213,15 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
       return Post::done;
     if (sent < 0) return Post::failed;
     taken = static_cast<std::size_t>(sent);
-  } else if ((size > kLarge && queue_.backlog() > kEnoughBacklog) || !queue_.fits(whole)) {
+  } else if (lacks_room(size)) {
     return Post::again;
   }
   enqueue(parts, taken);
   return Post::done;
+}
+
+bool Endpoint::lacks_room(std::size_t size) const noexcept {
+  return (size > kLarge && queue_.backlog() > kEnoughBacklog) || !queue_.fits(sizeof kFiller + wire::frame_size(size));
 }
 
 void Endpoint::enqueue(const Parts& parts, std::size_t taken) noexcept {
@@ -251,52 +234,14 @@ void Endpoint::release() noexcept {
   flush();
 }
 
-Post Endpoint::send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion,
-                             void* slot) noexcept {
-  const std::size_t size = data.size() + user_payload.size();
-  const wire::Frame frame = frame_of(tag, size);
-  const ByteSpan filler = user_payload.empty() ? filler_for(0, data) : filler_for(data.size(), user_payload);
-  const std::size_t whole = filler.size() + wire::frame_size(size);
-  const ByteSpan padding = ByteSpan{kPadding}.first(wire::padding(size));
-  std::size_t taken = 0;
-  if (holding_) release();
-  if (queue_.empty() && connected()) {
-    const std::int64_t sent = send_now({filler, bytes_of(frame), data, user_payload, padding}, whole);
-    if (sent < 0) return Post::failed;
-    if (sent == static_cast<std::int64_t>(whole)) {
-      tcp_.give_back(slot);
-      return Post::done;
-    }
-    taken = static_cast<std::size_t>(sent);
-  } else if (!queue_.fits(filler.size() + sizeof frame + kSmallPiece + padding.size(), 4)) {
-    return Post::again;
-  }
-  queue_.append(rest_of(filler, taken));
-  queue_.append(rest_of(bytes_of(frame), taken));
-  const ByteSpan data_rest = rest_of(data, taken);
-  if (data_rest.size() > kSmallPiece) {
-    queue_.append_reference(data_rest, {nullptr, slot});
-  } else {
-    queue_.append(data_rest);
-    tcp_.give_back(slot);
-  }
-  const ByteSpan payload_rest = rest_of(user_payload, taken);
-  if (!payload_rest.empty()) queue_.append_reference(payload_rest, {completion, nullptr});
-  queue_.append(rest_of(padding, taken));
-  return payload_rest.empty() ? Post::done : Post::queued;
-}
-
 void Endpoint::flush() noexcept {
   while (writable && !queue_.empty()) {
-    std::array<iovec, kVectors> vectors;
-    const std::size_t count = queue_.gather(vectors.data(), vectors.size());
-    std::size_t offered = 0;
-    for (std::size_t i = 0; i < count; ++i) offered += vectors[i].iov_len;
-    const std::int64_t sent = send_now(vectors.data(), count);
+    std::array<iovec, 2> vectors = queue_.gather();
+    const std::int64_t sent = send_now(vectors.data(), vectors[1].iov_len != 0 ? 2 : 1);
     if (sent < 0) return;
     if (sent > 0) ++tcp_.events_;
-    if (static_cast<std::size_t>(sent) < offered) writable = false;
-    queue_.consume(static_cast<std::size_t>(sent), [&](const OutputQueue::Referenced& what) { finished(what, {}); });
+    if (static_cast<std::size_t>(sent) < queue_.backlog()) writable = false;
+    queue_.consume(static_cast<std::size_t>(sent));
   }
 }
 
@@ -359,12 +304,9 @@ void Endpoint::leave(const Error& why) noexcept {
   const bool silent = dead() || (dialer_ != nullptr && queue_.empty());  // no receiver, or nothing to send
   leaving_ = true;
   mark_dead(why);
-  const auto give_back = [&](const OutputQueue::Referenced& what) { finished(what, why); };
-  if (silent || ended_ || !queue_.detach(detached_, give_back)) {
+  if (silent || ended_) {
     close();
-    dialer_.reset();
-    drop_queue(why);
-    return;
+    return dialer_.reset();
   }
   const wire::Frame goodbye{0, 0, static_cast<std::uint16_t>(wire::Kind::goodbye)};
   queue_.append(bytes_of(goodbye));

@@ -41,24 +41,17 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   [[nodiscard]] bool dialing() const noexcept { return dialer_ != nullptr; }
   [[nodiscard]] std::string describe() const override;
 
-  // Module's send_inline() and send().  Requires: Module::accepts() for the size.
+  /// As Module's send_inline().  Requires: Module::accepts() for the size.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
-  /// `slot`: the fragment's buffer.  Unless `again` or `failed` is returned, the endpoint gives it back to the module.
-  Post send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion, void* slot) noexcept;
+  /// True when send_inline() would return `again` for a message of `size` bytes.
+  [[nodiscard]] bool lacks_room(std::size_t size) const noexcept;
 
   /// Sends the messages that send_inline() has held back in a batch.
   void release() noexcept;
 
   /// Ends the endpoint: marks it dead, closes the connection, and makes the module report it, unless it is leaving.
   void end(const Error& why) noexcept;
-  /// Drops the queue and finishes its completions with `why`; does nothing if the endpoint is leaving.
-  void drop_pending(const Error& why) noexcept {
-    if (!leaving_) drop_queue(why);
-  }
-
-  /// Makes the endpoint leaving.  Completions of queued fragments finish with `why`; their data is copied and still
-  /// sent.  Without memory for the copy the connection ends at once, without a goodbye.  The owner destroys it when
-  /// left() is true.
+  /// Makes the endpoint leaving.  The owner destroys it when left() is true.
   void leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return leaving_ && !open() && dialer_ == nullptr; }
   /// True while the other host has not acknowledged all data.  False without a connection: also while dialing.
@@ -89,9 +82,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   void discard_input() noexcept;
   void send_failed(int error) noexcept;
   void finish_leaving() noexcept;
-  /// Empties the queue; finishes the completions of its references with `why`.
-  void drop_queue(const Error& why) noexcept;
-  void finished(const OutputQueue::Referenced& what, const Error& why) noexcept;
   void watch_for_silence() noexcept;
 
   Module& tcp_;
@@ -100,7 +90,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   OutputQueue queue_;
   Mapping input_;  // memory of reader_; empty until connected
   FrameReader reader_;
-  Mapping detached_;         // leaving: copies of fragments and of the user's data
   std::uint64_t batch_ = 0;  // the last one with a message to the peer, see Module::batch()
   bool holding_ = false;     // the module will call release(); the queue has only messages of the batch
   bool leaving_ = false;

@@ -4,20 +4,15 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "opal/btl/shared/host.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
-#include "opal/gpu/memory.hpp"
 
 namespace opal::btl::tcp {
 namespace {
-
-/// Payloads up to this size are copied into the fragment, which costs less than a piece in the output queue.
-constexpr std::size_t kSmallPayload = 4 << 10;
 
 /// progress() reads from the connection of the latest message without epoll_wait: one system call, not two.  Every
 /// kPollsPerCollect polls, and before a sleep, it collects the events of all connections.
@@ -142,11 +137,6 @@ void Module::ended(Endpoint& endpoint) noexcept {
   end(endpoint);
 }
 
-void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
-  endpoint.drop_pending(why);
-  ConnectedTransport::end_operations(endpoint, why);
-}
-
 Acceptor::Decision Module::decide(const PeerId& from) noexcept {
   if (from == parameters().id) return Acceptor::Decision::refuse;
   const Endpoint* known = find(from);
@@ -201,30 +191,9 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
   return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
 }
 
-Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
-  if (payload.size() <= kSmallPayload || !gpu::is_host(payload.data()))
-    return MessageTransport::prepare_src(to, header, payload, completion);
-  if (!accepts(to, header.size() + payload.size())) return {};
-  Fragment fragment = alloc(to, header.size());
-  if (!fragment) return fragment;
-  if (!header.empty()) std::memcpy(fragment.data().data(), header.data(), header.size());
-  fragment.user_payload = payload;
-  fragment.completion = &completion;
-  return fragment;
-}
-
-Post Module::send(Fragment& fragment, Tag tag) noexcept {
-  auto& to = static_cast<Endpoint&>(fragment.to());
-  Post post = Post::failed;
-  if (accepts(to, fragment.data().size() + fragment.user_payload.size())) {
-    post = to.send_fragment(tag, fragment.data(), fragment.user_payload, fragment.completion, fragment.slot());
-  }
-  if (post == Post::failed) {
-    free(fragment);
-  } else if (post != Post::again) {
-    fragment.disown();
-  }
-  return post;
+Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  if (static_cast<Endpoint&>(to).lacks_room(size)) return {};  // before the caller fills a buffer in vain
+  return ConnectedTransport::alloc(to, size);
 }
 
 // ---- Progress ---------------------------------------------------------------------------------------------------

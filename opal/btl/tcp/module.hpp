@@ -33,8 +33,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   Result<void> listen_only_at(const sockaddr& address) override;
 
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
-  Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
-  Post send(Fragment& fragment, Tag tag) noexcept override;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
 
   void begin_batch() noexcept override {
     if (batches_++ == 0) ++batch_;
@@ -48,7 +47,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   bool arm_wake_up() noexcept override;
   bool leave(Endpoint& endpoint, const Error& why) noexcept override;
   [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left(); }
-  void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void on_vacant(const PeerId& peer) noexcept override { acceptor_.unpark(peer); }
   void close_in_child() noexcept override { reactor_.close_in_child(); }
   Module(const ModuleParameters& parameters, const Config& config, Reactor reactor, const Nonce& token,
