@@ -56,7 +56,6 @@ struct Attributes {
   bool gpu_memory = false;       ///< registers GPU memory, and put and get accept local GPU memory.  If one of
                                  ///< them fails with not_supported, the caller stages the data
   std::uint64_t latency_ns = 0;  ///< estimate of one short message, one way
-  std::uint64_t bandwidth_Bps = 0;  ///< estimate, bytes per second
 };
 
 /// The kinds of one-sided operations; none: no operation.

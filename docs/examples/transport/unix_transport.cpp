@@ -119,11 +119,8 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
 
  private:
   Module(const btl::ModuleParameters& parameters, const Config& config)
-      : ConnectedTransport(parameters, {.transport = "unix",
-                                        .max_send = kMaxSend,
-                                        .eager = 8 << 10,
-                                        .latency_ns = 5000,
-                                        .bandwidth_Bps = 2'000'000'000}),
+      : ConnectedTransport(parameters,
+                           {.transport = "unix", .max_send = kMaxSend, .eager = 8 << 10, .latency_ns = 5000}),
         config_(config),
         address_{kMagic, parameters.id, fresh_nonce()} {}
 

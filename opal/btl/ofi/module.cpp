@@ -15,7 +15,6 @@ namespace {
 Attributes attributes_of(const Device& device, const Config& config, bool native) {
   const fi_info& info = device.info();
   const bool software = is_software(device.provider());
-  const bool has_link = info.nic != nullptr && info.nic->link_attr != nullptr && info.nic->link_attr->speed != 0;
   Attributes attributes;
   attributes.transport = "ofi";
   attributes.max_send =
@@ -23,7 +22,6 @@ Attributes attributes_of(const Device& device, const Config& config, bool native
   attributes.eager = attributes.max_send;
   attributes.own_handles = native;
   attributes.latency_ns = software ? 20'000 : 2'500;
-  attributes.bandwidth_Bps = has_link ? info.nic->link_attr->speed / 8 : software ? 2'000'000'000 : 12'500'000'000;
   return attributes;
 }
 

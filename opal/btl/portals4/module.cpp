@@ -20,7 +20,6 @@ Attributes attributes_of(const Interface& interface, const Config& config) {
   attributes.eager = attributes.max_send;
   attributes.own_handles = true;
   attributes.latency_ns = 2'000;
-  attributes.bandwidth_Bps = 12'500'000'000;
   return attributes;
 }
 

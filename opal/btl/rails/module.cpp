@@ -63,7 +63,6 @@ Attributes joined(const std::vector<std::unique_ptr<btl::Module>>& modules) {
     const Attributes& other = modules[i]->attributes();
     attributes.max_send = std::min(attributes.max_send, other.max_send);
     attributes.eager = std::min(attributes.eager, other.eager);
-    attributes.bandwidth_Bps += other.bandwidth_Bps;
   }
   attributes.max_send -= sizeof(wire::Envelope);
   attributes.eager = std::min(attributes.eager, attributes.max_send);

@@ -23,7 +23,6 @@ Attributes attributes_for(std::size_t ring) {
   result.max_send = std::min(kMaxSend, ring / 4);
   result.eager = std::min<std::size_t>(result.max_send, 4096);
   result.latency_ns = 20;
-  result.bandwidth_Bps = 10'000'000'000;
   return result;
 }
 

@@ -18,7 +18,6 @@ Attributes attributes_for(const Config& config, const Config& fabric) {
   result.eager = std::min<std::size_t>(result.max_send, 8192);
   result.own_handles = true;
   result.latency_ns = fabric.latency_ns;
-  result.bandwidth_Bps = fabric.bandwidth.bytes;
   return result;
 }
 

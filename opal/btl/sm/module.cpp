@@ -21,7 +21,6 @@ Attributes attributes_of(const Config& config) {
   attributes.max_send = config.max_send.bytes;
   attributes.eager = config.eager.bytes;
   attributes.latency_ns = 100;
-  attributes.bandwidth_Bps = 10'000'000'000;
   return attributes;
 }
 

@@ -25,7 +25,6 @@ Attributes attributes_of(const Config& config) {
   attributes.max_send = config.max_send.bytes;
   attributes.eager = std::min(config.eager.bytes, config.max_send.bytes);
   attributes.latency_ns = 10'000;
-  attributes.bandwidth_Bps = 1'000'000'000;
   return attributes;
 }
 

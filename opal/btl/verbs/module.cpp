@@ -15,7 +15,6 @@ Attributes attributes_of(const Config& config) {
   attributes.eager = config.max_send.bytes;
   attributes.own_handles = true;
   attributes.latency_ns = 1'500;
-  attributes.bandwidth_Bps = 12'500'000'000;
   return attributes;
 }
 
