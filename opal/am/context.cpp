@@ -13,7 +13,6 @@
 #include "opal/am/groups.hpp"
 #include "opal/am/state.hpp"
 #include "opal/am/transports/key.hpp"
-#include "opal/btl/listening.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/core/config/core_config.hpp"
 #include "opal/core/log.hpp"
@@ -419,9 +418,7 @@ Result<void> Context::State::require_shared_secret() const {
 
 void Context::State::listen_only_at(const sockaddr_storage& where) {
   for (const auto& module : transports.modules) {
-    auto* const listening = dynamic_cast<btl::Listening*>(module.get());
-    if (listening == nullptr) continue;
-    if (const auto done = listening->listen_only_at(reinterpret_cast<const sockaddr&>(where)); !done) {
+    if (const auto done = module->listen_only_at(reinterpret_cast<const sockaddr&>(where)); !done) {
       log::warn("am", "{} still listens at every address: {}", module->attributes().transport, to_string(done.error()));
     }
   }

@@ -37,6 +37,8 @@
 #include "opal/memory/range.hpp"
 #include "opal/rcache/statistics.hpp"
 
+struct sockaddr;
+
 namespace opal::rcache {
 class Cache;
 }
@@ -81,6 +83,12 @@ class OPAL_EXPORT Module {
   /// failure of the connection is reported by Observer::on_failed().
   /// Errors: unreachable (with the reason), protocol, version_mismatch, permission, peer_gone, os.
   virtual Result<Endpoint*> connect(const PeerId& peer, ByteSpan address) = 0;
+
+  /// Restricts a module that listens at addresses of the host (tcp) to the IP address in `address`; its port is ignored,
+  /// the module chooses one itself.  Does nothing if the user has chosen interfaces or `address` is the wildcard.
+  /// Module::address() changes.  Connections to an address published before are refused.
+  /// Errors: as opening the module, and not_supported (neither IPv4 nor IPv6).
+  virtual Result<void> listen_only_at(const sockaddr& /*address*/) { return {}; }
 
   /// Ends the endpoint.  Messages sent before are still delivered if the peer is alive.  Messages received and not yet
   /// handled are dropped.  Pending operations complete with `canceled`.  `endpoint` dangles afterwards.

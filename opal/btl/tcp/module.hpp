@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "opal/btl/listening.hpp"
 #include "opal/btl/shared/connected_transport.hpp"
 #include "opal/btl/tcp/config.hpp"
 #include "opal/btl/tcp/connections/acceptor.hpp"
@@ -19,7 +18,7 @@
 
 namespace opal::btl::tcp {
 
-class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Listening, private Acceptor::Owner {
+class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Acceptor::Owner {
  public:
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
