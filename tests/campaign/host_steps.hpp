@@ -139,7 +139,7 @@ inline constexpr std::array kRankHostSteps{
     step_of_rank(kMpi, "mpi_shim::comm::split", "communicators", 5),
     step_of_rank(kMpi, "mpi_shim::rma::Windows::add", "windows"),
     step_of_rank(kOpal, "opal::btl::RdmaEmulation::transfer", "windows", 1, 3),
-    step_of_rank(kOpal, "opal::btl::RdmaEmulation::State::on_put_piece", "windows"),
+    step_of_rank(kOpal, "opal::btl::RdmaEmulation::on_put_piece", "windows"),
     step_of_rank(kMpi, "mpi_shim::rma::Window::on_lock", "locks", 3, 0),
     step_of_rank(kMpi, "mpi_shim::rma::Windows::remove", "windows"),
     step_of_rank(kMpi, "mpi_shim::Process::leave"),

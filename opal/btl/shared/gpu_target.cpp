@@ -29,8 +29,8 @@ std::uint64_t generation_of(const MemoryHandle& handle) noexcept {
 
 }  // namespace
 
-GpuTarget::GpuTarget(Module& module, RdmaReplies& replies)
-    : module_(module), replies_(replies), copier_(gpu::started_with()) {
+GpuTarget::GpuTarget(Module& module, RdmaEmulation& messages)
+    : module_(module), messages_(messages), copier_(gpu::started_with()) {
   make_slots();
   module_.parameters().registrations.follow(*this);
 }
@@ -143,7 +143,7 @@ GpuTarget::Transfer* GpuTarget::find_put(const Endpoint& from, std::uint64_t ope
 }
 
 void GpuTarget::answer(const Transfer& transfer) noexcept {
-  replies_.send(*transfer.peer, {transfer.operation, 0, static_cast<std::uint64_t>(transfer.error.code)});
+  messages_.reply(*transfer.peer, transfer.operation, transfer.error.code);
 }
 
 /// Drops a transfer.  Its slots with a copy in flight become free when the copy ends.
@@ -170,7 +170,7 @@ void GpuTarget::land(Endpoint& from, const wire::PutPiece& piece, const MemoryHa
   Transfer* transfer = find_put(from, piece.operation);
   if (transfer == nullptr) transfer = begin(Kind::put, from, piece.operation, piece.base);
   if (transfer == nullptr) {
-    return replies_.send(from, {piece.operation, 0, static_cast<std::uint64_t>(Errc::limit_reached)});
+    return messages_.reply(from, piece.operation, Errc::limit_reached);
   }
   if (transfer->complete) return;  // the peer sends more after the last piece: drop it
   if (!transfer->failed()) {
@@ -198,9 +198,8 @@ Result<void> GpuTarget::copy_in(Transfer& transfer, std::uint64_t generation, st
 // ---- Gets
 
 void GpuTarget::serve(Endpoint& to, const wire::GetRequest& request, const MemoryHandle& handle) noexcept {
-  const auto refuse = [&](Errc why) { replies_.send(to, {request.operation, 0, static_cast<std::uint64_t>(why)}); };
   Transfer* const get = begin(Kind::get, to, request.operation, request.base);
-  if (get == nullptr) return refuse(Errc::limit_reached);
+  if (get == nullptr) return messages_.reply(to, request.operation, Errc::limit_reached);
   get->handle = handle;
   get->base = request.base;
   get->total = request.total;

@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
-#include "opal/btl/shared/rdma_replies.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/error.hpp"
 #include "opal/gpu/context.hpp"
@@ -27,7 +28,7 @@ namespace opal::btl {
 
 class GpuTarget final : RegistrationTable::Follower {
  public:
-  GpuTarget(Module& module, RdmaReplies& replies);
+  GpuTarget(Module& module, RdmaEmulation& messages);
   GpuTarget(const GpuTarget&) = delete;
   GpuTarget& operator=(const GpuTarget&) = delete;
   ~GpuTarget();
@@ -108,7 +109,7 @@ class GpuTarget final : RegistrationTable::Follower {
   [[nodiscard]] std::uint64_t room() const noexcept;  ///< most data bytes in one message of a get
 
   Module& module_;
-  RdmaReplies& replies_;
+  RdmaEmulation& messages_;
   gpu::StagingMemory memory_;
   std::size_t slot_size_ = 0;
   std::vector<Slot> slots_;  // empty: no staging memory

@@ -12,7 +12,7 @@
 namespace opal::btl {
 
 MessageTransport::MessageTransport(const ModuleParameters& parameters, const Attributes& attributes)
-    : Module(parameters, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {}
+    : Module(parameters, attributes), emulation_(*this, operations_) {}
 
 MessageTransport::~MessageTransport() {
   while (idle_buffers_ != nullptr) ::operator delete(std::exchange(idle_buffers_, idle_buffers_->next));
@@ -73,11 +73,11 @@ void MessageTransport::invalidate_memory_part(const MemoryHandle& handle, memory
 Post MessageTransport::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* here, const MemoryHandle* /*local*/,
                                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                                 Completion& completion) noexcept {
-  return emulation_->transfer(kind, to, here, remote_address, remote, size, completion);
+  return emulation_.transfer(kind, to, here, remote_address, remote, size, completion);
 }
 
 Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  return emulation_->atomic(to, request, completion);
+  return emulation_.atomic(to, request, completion);
 }
 
 Post MessageTransport::flush(Endpoint* to, Completion& completion) noexcept {

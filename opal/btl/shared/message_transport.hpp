@@ -52,7 +52,7 @@ class OPAL_EXPORT MessageTransport : public Module {
 
  protected:
   MessageTransport(const ModuleParameters& parameters, const Attributes& attributes);
-  [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
+  [[nodiscard]] RdmaEmulation& emulation() noexcept { return emulation_; }
   /// False when a post of a `size`-byte message to `to` must fail: the endpoint is dead, or `size` exceeds max_send.
   /// to.error() then says which.
   [[nodiscard]] bool accepts(Endpoint& to, std::size_t size) const noexcept {
@@ -75,7 +75,7 @@ class OPAL_EXPORT MessageTransport : public Module {
   }
 
  private:
-  RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
+  RdmaEmulation* own_emulation() noexcept final { return &emulation_; }
   /// The start of an idle buffer of alloc(), which links to the next one.  alloc() allocates memory only while no idle
   /// buffer exists.
   struct IdleBuffer {
@@ -86,7 +86,7 @@ class OPAL_EXPORT MessageTransport : public Module {
   };
 
   RdmaOperations operations_;
-  std::unique_ptr<RdmaEmulation> emulation_;
+  RdmaEmulation emulation_;
   IdleBuffer* idle_buffers_ = nullptr;
   std::size_t buffers_made_ = 0;  // idle ones and those in use
   bool quiescing_ = false;        // between quiesce() and resume()

@@ -6,7 +6,6 @@
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
-#include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/rcache/cache.hpp"
@@ -166,7 +165,7 @@ TransferEngine::Move PipelinedTransfers::move_by_messages(Piece& piece) noexcept
 
 void PipelinedTransfers::give_back(Endpoint& to, std::uint64_t name) noexcept {
   const wire::LentReturn returned{name};
-  if (!to.dead()) emulation_.replies().send(to, wire::kLentReturn, bytes_of(returned), {});
+  if (!to.dead()) emulation_.answer(to, wire::kLentReturn, bytes_of(returned));
 }
 
 void PipelinedTransfers::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
@@ -212,12 +211,12 @@ void PipelinedTransfers::on_lend_request(Delivery& delivery) noexcept {
   auto lease = lend(leases.size(), request, delivery.data.subspan(sizeof request));
   if (!lease) {
     answer.code = static_cast<std::uint32_t>(lease.error().code);
-    return emulation_.replies().send(delivery.from, wire::kLent, bytes_of(answer), {});
+    return emulation_.answer(delivery.from, wire::kLent, bytes_of(answer));
   }
   const auto handle = (*lease)->cookie().get<MemoryHandle>();
   answer.name = ++last_name_;
   leases.emplace(answer.name, std::move(*lease));
-  emulation_.replies().send(delivery.from, wire::kLent, bytes_of(answer), handle.bytes());
+  emulation_.answer(delivery.from, wire::kLent, bytes_of(answer), handle.bytes());
 }
 
 void PipelinedTransfers::on_lent_return(Delivery& delivery) noexcept {

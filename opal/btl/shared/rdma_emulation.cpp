@@ -3,18 +3,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <unordered_map>
-#include <vector>
+#include <iterator>
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/gpu_target.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/btl/shared/rdma_operations.hpp"
-#include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
+#include "opal/core/log.hpp"
 #include "opal/core/system/guarded_copy.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
@@ -23,6 +20,9 @@ namespace {
 
 /// Gets of one peer that wait at a time.  A correct initiator never has more operations in flight.
 constexpr std::size_t kMostGets = RdmaOperations::kMost;
+/// Queued answers per peer; a correct peer causes fewer.  It has at most RdmaOperations::kMost operations in flight.  A
+/// refused put may be answered at its first and its last piece; a transfer requests two registrations at a time.
+constexpr std::size_t kMostAnswers = 4 * RdmaOperations::kMost;
 
 /// Removes a header from the front of a peer's message.  False: the message is too short.
 template <class T>
@@ -53,82 +53,39 @@ Result<void> check_here(const MemoryHandle& handle, std::uint64_t address, std::
   return check_claims(*claims, address, size, wanted);
 }
 
-/// A peer's get whose pieces are being sent.
-struct Serving {
-  std::uint64_t operation;
-  std::uint64_t base;
-  std::uint64_t total;
-  std::uint64_t sent;
-  MemoryHandle handle;
-};
+/// Whether the range at the target is GPU memory.
+bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
+  return gpu::active() && total != 0 && !gpu::is_host(at(base));
+}
 
 }  // namespace
 
-struct RdmaEmulation::State {
-  State(Module& module, RdmaOperations& operations, bool& busy)
-      : busy(busy), module(module), operations(operations), replies(module, busy) {}
+RdmaEmulation::RdmaEmulation(Module& module, RdmaOperations& operations) : module_(module), operations_(operations) {}
+RdmaEmulation::~RdmaEmulation() = default;
 
-  // Initiator
-  bool send_put_pieces(RdmaOperation& operation) noexcept;
-  void finish(RdmaOperation& operation, const Error& why) noexcept;
+std::size_t RdmaEmulation::max_send() const noexcept { return module_.attributes().max_send; }
 
-  // Target
-  void reply(Endpoint& to, std::uint64_t operation, Errc code, std::uint64_t value = 0) noexcept {
-    replies.send(to, {operation, value, static_cast<std::uint64_t>(code)});
-  }
-  bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
-  bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
-  GpuTarget& gpu_target();
-  /// Whether the range at the target is GPU memory.
-  static bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
-    return gpu::active() && total != 0 && !gpu::is_host(at(base));
-  }
-
-  // Handlers
-  void on_put_piece(Delivery& delivery) noexcept;
-  void on_get_request(Delivery& delivery) noexcept;
-  void on_get_piece(Delivery& delivery) noexcept;
-  void on_atomic_request(Delivery& delivery) noexcept;
-  void on_reply(Delivery& delivery) noexcept;
-
-  [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module.parameters().registrations; }
-  [[nodiscard]] std::size_t max_send() const noexcept { return module.attributes().max_send; }
-
-  bool& busy;  // RdmaEmulation::busy_: set when something is queued
-  Module& module;
-  RdmaOperations& operations;                               // the module's table; `this` is the emulation's carrier
-  std::vector<RdmaOperation*> sending;                      // puts with pieces left to send
-  std::unordered_map<Endpoint*, std::deque<Serving>> gets;  // of peers, unfinished; no queue is empty
-  RdmaReplies replies;
-  /// A copy of the next piece of a get.  send_inline() must not read the program's memory, where a fault could occur in
-  /// the middle of a message.
-  struct Staged {
-    const Endpoint* to = nullptr;
-    std::uint64_t operation = 0;
-    std::uint64_t address = 0;
-    std::vector<std::byte> bytes;
-    std::byte* data = nullptr;  // in `bytes`, at the page offset of the source: fastest to copy
-  };
-  Staged staged;
-  std::unique_ptr<GpuTarget> gpu;  // null until the first put or get of GPU memory
-};
+Result<void> RdmaEmulation::check(const MemoryHandle& handle, std::uint64_t base, std::uint64_t size,
+                                  Rights wanted) const noexcept {
+  return module_.parameters().registrations.check(handle, base, size, wanted);
+}
 
 // --- Initiator
 
 /// Sends pieces of a put.  True: all are sent.
-bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
+bool RdmaEmulation::send_put_pieces(RdmaOperation& operation) noexcept {
   const ByteSpan handle = operation.handle.bytes();
   const std::size_t room = max_send() - sizeof(wire::PutPiece) - handle.size();
   // At most a few pieces at a time, so that operations take turns.
   for (int turn = 0; turn < 8; ++turn) {
     const std::uint64_t size = std::min<std::uint64_t>(room, operation.total - operation.moved);
-    const wire::PutPiece piece{operations.name_of(operation), operation.base, operation.total, operation.moved,
+    const wire::PutPiece piece{operations_.name_of(operation), operation.base, operation.total, operation.moved,
                                handle.size()};
     std::byte header[sizeof piece + MemoryHandle::kMaxSize];
     std::memcpy(header, &piece, sizeof piece);
     std::copy(handle.begin(), handle.end(), header + sizeof piece);
-    const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, sizeof piece + handle.size()},
-                                         {operation.local + operation.moved, size});
+    const Post post = module_.send_inline(*operation.to, wire::kPutPiece, {header, sizeof piece + handle.size()},
+                                          {operation.local + operation.moved, size});
     if (post != Post::done) return false;  // again; or dead, then endpoint_gone() ends the operation
     operation.moved += size;
     if (operation.moved == operation.total) return true;
@@ -142,7 +99,7 @@ Post RdmaEmulation::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* 
   if (auto checked = check_here(remote, remote_address, size, right_for(kind)); !checked) {
     return refuse(completion, checked.error());
   }
-  RdmaOperation* operation = state_->operations.begin(kind, to, completion, state_.get());
+  RdmaOperation* operation = operations_.begin(kind, to, completion, this);
   if (operation == nullptr) return Post::again;
   completion.error = {};
   operation->local = here;
@@ -150,16 +107,16 @@ Post RdmaEmulation::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* 
   if (kind == RdmaOperation::Kind::put) {
     operation->base = remote_address;
     operation->handle = remote;
-    if (!state_->send_put_pieces(*operation)) {
-      state_->sending.push_back(operation);
+    if (!send_put_pieces(*operation)) {
+      sending_.push_back(operation);
       busy_ = true;
     }
     return Post::queued;
   }
-  const wire::GetRequest request{state_->operations.name_of(*operation), remote_address, size, remote.bytes().size()};
-  const Post post = state_->module.send_inline(to, wire::kGetRequest, bytes_of(request), remote.bytes());
+  const wire::GetRequest request{operations_.name_of(*operation), remote_address, size, remote.bytes().size()};
+  const Post post = module_.send_inline(to, wire::kGetRequest, bytes_of(request), remote.bytes());
   if (post == Post::done) return Post::queued;
-  (void)state_->operations.end(*operation);
+  (void)operations_.end(*operation);
   if (post == Post::failed) completion.error = to.error();
   return post;
 }
@@ -171,39 +128,39 @@ Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completio
   if (auto checked = check_here(*request.remote, request.remote_address, size, Rights::remote_atomic); !checked) {
     return refuse(completion, checked.error());
   }
-  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::atomic, to, completion, state_.get());
+  RdmaOperation* operation = operations_.begin(RdmaOperation::Kind::atomic, to, completion, this);
   if (operation == nullptr) return Post::again;
   completion.error = {};
   operation->result = request.result;
   const ByteSpan handle = request.remote->bytes();
-  const wire::AtomicRequest message{state_->operations.name_of(*operation),
+  const wire::AtomicRequest message{operations_.name_of(*operation),
                                     request.remote_address,
                                     request.operand,
                                     request.compare,
                                     static_cast<std::uint32_t>(request.op),
                                     static_cast<std::uint32_t>(request.type),
                                     handle.size()};
-  const Post post = state_->module.send_inline(to, wire::kAtomicRequest, bytes_of(message), handle);
+  const Post post = module_.send_inline(to, wire::kAtomicRequest, bytes_of(message), handle);
   if (post == Post::done) return Post::queued;
-  (void)state_->operations.end(*operation);
+  (void)operations_.end(*operation);
   if (post == Post::failed) completion.error = to.error();
   return post;
 }
 
-void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) noexcept {
-  std::erase(sending, &operation);
-  operations.finish(operation, why);
+void RdmaEmulation::finish(RdmaOperation& operation, const Error& why) noexcept {
+  std::erase(sending_, &operation);
+  operations_.finish(operation, why);
 }
 
 // --- Target
 
-GpuTarget& RdmaEmulation::State::gpu_target() {
-  if (gpu == nullptr) gpu = std::make_unique<GpuTarget>(module, replies);
-  busy = true;
-  return *gpu;
+GpuTarget& RdmaEmulation::gpu_target() {
+  if (gpu_ == nullptr) gpu_ = std::make_unique<GpuTarget>(module_, *this);
+  busy_ = true;
+  return *gpu_;
 }
 
-void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
+void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::PutPiece piece{};
   if (!take(data, piece)) return;
@@ -213,8 +170,9 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   }
   // Check the whole range at each piece: a put that is partly outside writes nothing, and a put stops when its
   // registration ends meanwhile.
-  Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
-  if ((gpu != nullptr && gpu->lands(delivery.from, piece.operation)) || (checked && on_gpu(piece.base, piece.total))) {
+  Result<void> checked = check(*handle, piece.base, piece.total, Rights::remote_write);
+  if ((gpu_ != nullptr && gpu_->lands(delivery.from, piece.operation)) ||
+      (checked && on_gpu(piece.base, piece.total))) {
     return gpu_target().land(delivery.from, piece, *handle, data, checked);
   }
   // Answer every refused piece, since later pieces may succeed again.  The first answer ends the operation.
@@ -227,27 +185,26 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   }
 }
 
-/// Copies the next piece of a get to `staged`, unless it is there from an earlier attempt.  False: it cannot be read.
-bool RdmaEmulation::State::stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept {
+/// Copies the next piece of a get to `staged_`, unless it is there from an earlier attempt.  False: it cannot be read.
+bool RdmaEmulation::stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept {
   const std::uint64_t address = serving.base + serving.sent;
-  if (staged.to == &to && staged.operation == serving.operation && staged.address == address) return true;
-  staged.to = nullptr;
+  if (staged_.to == &to && staged_.operation == serving.operation && staged_.address == address) return true;
+  staged_.to = nullptr;
   constexpr std::uintptr_t kPage = 4096;
-  if (staged.bytes.size() < size + 2 * kPage) staged.bytes.resize(size + 2 * kPage);
-  const auto begin = reinterpret_cast<std::uintptr_t>(staged.bytes.data());
-  staged.data = staged.bytes.data() + (address - begin) % kPage;
-  if (!guarded_copy(staged.data, at(address), size)) return false;
-  staged.to = &to;
-  staged.operation = serving.operation;
-  staged.address = address;
+  if (staged_.bytes.size() < size + 2 * kPage) staged_.bytes.resize(size + 2 * kPage);
+  const auto begin = reinterpret_cast<std::uintptr_t>(staged_.bytes.data());
+  staged_.data = staged_.bytes.data() + (address - begin) % kPage;
+  if (!guarded_copy(staged_.data, at(address), size)) return false;
+  staged_.to = &to;
+  staged_.operation = serving.operation;
+  staged_.address = address;
   return true;
 }
 
-bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexcept {
+bool RdmaEmulation::send_get_pieces(Endpoint& to, Serving& serving) noexcept {
   const std::size_t room = max_send() - sizeof(wire::GetPiece);
   for (int turn = 0; turn < 8; ++turn) {
-    if (auto checked = registrations().check(serving.handle, serving.base, serving.total, Rights::remote_read);
-        !checked) {
+    if (auto checked = check(serving.handle, serving.base, serving.total, Rights::remote_read); !checked) {
       reply(to, serving.operation, checked.error().code);
       return true;
     }
@@ -257,9 +214,9 @@ bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexc
       return true;
     }
     const wire::GetPiece piece{serving.operation, serving.sent};
-    const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {staged.data, size});
+    const Post post = module_.send_inline(to, wire::kGetPiece, bytes_of(piece), {staged_.data, size});
     if (post == Post::again) return false;
-    staged.to = nullptr;
+    staged_.to = nullptr;
     if (post == Post::failed) return true;  // the endpoint is dead: endpoint_gone() drops the others
     serving.sent += size;
     if (serving.sent == serving.total) return true;
@@ -267,27 +224,26 @@ bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexc
   return false;
 }
 
-void RdmaEmulation::State::on_get_request(Delivery& delivery) noexcept {
+void RdmaEmulation::on_get_request(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::GetRequest request{};
   if (!take(data, request)) return;
   auto handle = take_handle(data, request.handle_size);
   if (!handle) return reply(delivery.from, request.operation, Errc::protocol);
-  if (on_gpu(request.base, request.total) &&
-      registrations().check(*handle, request.base, request.total, Rights::remote_read)) {
+  if (on_gpu(request.base, request.total) && check(*handle, request.base, request.total, Rights::remote_read)) {
     return gpu_target().serve(delivery.from, request, *handle);
   }
   Serving serving{request.operation, request.base, request.total, 0, *handle};
-  if (!gets.contains(&delivery.from) && send_get_pieces(delivery.from, serving)) return;
-  std::deque<Serving>& waiting = gets[&delivery.from];
+  if (!gets_.contains(&delivery.from) && send_get_pieces(delivery.from, serving)) return;
+  std::deque<Serving>& waiting = gets_[&delivery.from];
   if (waiting.size() >= kMostGets) {
     return reply(delivery.from, request.operation, Errc::limit_reached);
   }
   waiting.push_back(serving);
-  busy = true;
+  busy_ = true;
 }
 
-void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
+void RdmaEmulation::on_atomic_request(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::AtomicRequest request{};
   if (!take(data, request)) return;
@@ -298,7 +254,7 @@ void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
   const auto type = static_cast<AtomicType>(request.type);
   if (!is_supported(op, type)) return refuse(Errc::not_supported);
   if (request.address % size_of(type) != 0) return refuse(Errc::invalid_argument);
-  if (auto checked = registrations().check(*handle, request.address, size_of(type), Rights::remote_atomic); !checked) {
+  if (auto checked = check(*handle, request.address, size_of(type), Rights::remote_atomic); !checked) {
     return refuse(checked.error().code);
   }
   if (!gpu::is_host(at(request.address))) return refuse(Errc::not_supported);  // the processor cannot access GPU memory
@@ -311,11 +267,28 @@ void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
 
 // --- Answers
 
-void RdmaEmulation::State::on_get_piece(Delivery& delivery) noexcept {
+void RdmaEmulation::answer(Endpoint& to, Tag tag, ByteSpan header, ByteSpan handle) noexcept {
+  if (!answers_.contains(&to) && module_.send_inline(to, tag, header, handle) != Post::again) return;
+  std::deque<Answer>& waiting = answers_[&to];
+  if (waiting.size() >= kMostAnswers) {
+    return log::once(log::Level::warn, "emulation flood", "btl",
+                     "peer {} posts more operations than it may; answers dropped", to_string(to.peer()));
+  }
+  Answer& answer = waiting.emplace_back(Answer{tag, {header.begin(), header.end()}});
+  answer.bytes.insert(answer.bytes.end(), handle.begin(), handle.end());
+  busy_ = true;
+}
+
+void RdmaEmulation::reply(Endpoint& to, std::uint64_t operation, Errc code, std::uint64_t value) noexcept {
+  const wire::Reply reply{operation, value, static_cast<std::uint64_t>(code)};
+  answer(to, wire::kReply, bytes_of(reply));
+}
+
+void RdmaEmulation::on_get_piece(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::GetPiece piece{};
   if (!take(data, piece)) return;
-  RdmaOperation* operation = operations.find(piece.operation, delivery.from, this);
+  RdmaOperation* operation = operations_.find(piece.operation, delivery.from, this);
   if (operation == nullptr || operation->kind != RdmaOperation::Kind::get) return;  // ended meanwhile
   if (piece.offset != operation->moved || data.size() > operation->total - operation->moved) {
     return finish(*operation, {Errc::protocol, 0, "emulated get: a piece out of place", piece.offset});
@@ -327,10 +300,10 @@ void RdmaEmulation::State::on_get_piece(Delivery& delivery) noexcept {
   if (operation->moved == operation->total) finish(*operation, {});
 }
 
-void RdmaEmulation::State::on_reply(Delivery& delivery) noexcept {
+void RdmaEmulation::on_reply(Delivery& delivery) noexcept {
   wire::Reply reply{};
   if (!read_object(delivery.data, reply)) return;
-  RdmaOperation* operation = operations.find(reply.operation, delivery.from, this);
+  RdmaOperation* operation = operations_.find(reply.operation, delivery.from, this);
   if (operation == nullptr) return;  // ended meanwhile
   if (reply.code != 0) {
     const bool known = reply.code <= static_cast<std::uint64_t>(Errc::internal);
@@ -347,77 +320,72 @@ void RdmaEmulation::State::on_reply(Delivery& delivery) noexcept {
 
 // --- Life
 
-RdmaEmulation::RdmaEmulation(Module& module, RdmaOperations& operations)
-    : state_(std::make_unique<State>(module, operations, busy_)) {}
-RdmaEmulation::~RdmaEmulation() = default;
-
-RdmaEmulation::State* RdmaEmulation::state_at(const Endpoint& from) noexcept {
-  RdmaEmulation* const emulation = from.module().own_emulation();
-  return emulation != nullptr ? emulation->state_.get() : nullptr;
-}
+RdmaEmulation* RdmaEmulation::of(const Endpoint& from) noexcept { return from.module().own_emulation(); }
 
 Result<void> RdmaEmulation::install(HandlerTable& handlers) {
-  OPAL_TRY(handlers.set(wire::kPutPiece, bind_by_sender<&state_at, &State::on_put_piece>("put")));
-  OPAL_TRY(handlers.set(wire::kGetRequest, bind_by_sender<&state_at, &State::on_get_request>("get")));
-  OPAL_TRY(handlers.set(wire::kGetPiece, bind_by_sender<&state_at, &State::on_get_piece>("get piece")));
-  OPAL_TRY(handlers.set(wire::kAtomicRequest, bind_by_sender<&state_at, &State::on_atomic_request>("atomic")));
-  OPAL_TRY(handlers.set(wire::kReply, bind_by_sender<&state_at, &State::on_reply>("reply")));
+  OPAL_TRY(handlers.set(wire::kPutPiece, bind_by_sender<&of, &RdmaEmulation::on_put_piece>("put")));
+  OPAL_TRY(handlers.set(wire::kGetRequest, bind_by_sender<&of, &RdmaEmulation::on_get_request>("get")));
+  OPAL_TRY(handlers.set(wire::kGetPiece, bind_by_sender<&of, &RdmaEmulation::on_get_piece>("get piece")));
+  OPAL_TRY(handlers.set(wire::kAtomicRequest, bind_by_sender<&of, &RdmaEmulation::on_atomic_request>("atomic")));
+  OPAL_TRY(handlers.set(wire::kReply, bind_by_sender<&of, &RdmaEmulation::on_reply>("reply")));
   OPAL_TRY(PipelinedTransfers::install(handlers));
   return handlers.set(wire::kMarker, {&MessageTransport::on_marker, nullptr, "checkpoint"});
 }
 
 std::size_t RdmaEmulation::send_waiting() noexcept {
   std::size_t count = 0;
-  for (std::size_t i = 0; i < state_->sending.size();) {
-    RdmaOperation& operation = *state_->sending[i];
+  for (std::size_t i = 0; i < sending_.size();) {
+    RdmaOperation& operation = *sending_[i];
     const std::uint64_t before = operation.moved;
-    if (state_->send_put_pieces(operation)) {
-      state_->sending.erase(state_->sending.begin() + static_cast<std::ptrdiff_t>(i));
+    if (send_put_pieces(operation)) {
+      sending_.erase(sending_.begin() + static_cast<std::ptrdiff_t>(i));
       ++count;
     } else {
       count += operation.moved != before ? 1 : 0;
       ++i;
     }
   }
-  count += state_->replies.progress();
-  for (auto entry = state_->gets.begin(); entry != state_->gets.end();) {
+  for (auto entry = answers_.begin(); entry != answers_.end();) {
+    auto& [endpoint, messages] = *entry;
+    while (!messages.empty() &&
+           module_.send_inline(*endpoint, messages.front().tag, messages.front().bytes, {}) != Post::again) {
+      messages.pop_front();
+      ++count;
+    }
+    entry = messages.empty() ? answers_.erase(entry) : std::next(entry);
+  }
+  for (auto entry = gets_.begin(); entry != gets_.end();) {
     auto& [endpoint, waiting] = *entry;
     // Round-robin: the get at the head sends some pieces and moves to the back, so a small get does not wait for all of
     // a large one.
     const std::uint64_t before = waiting.front().sent;
-    const bool ended = state_->send_get_pieces(*endpoint, waiting.front());
+    const bool ended = send_get_pieces(*endpoint, waiting.front());
     const bool moved = waiting.front().sent != before;
     count += ended || moved ? 1 : 0;
     if (!ended && moved && waiting.size() > 1) waiting.push_back(waiting.front());
     if (ended || (moved && waiting.size() > 1)) waiting.pop_front();
-    entry = waiting.empty() ? state_->gets.erase(entry) : std::next(entry);
+    entry = waiting.empty() ? gets_.erase(entry) : std::next(entry);
   }
-  if (state_->gpu != nullptr) [[unlikely]]
-    count += state_->gpu->progress();
+  if (gpu_ != nullptr) [[unlikely]]
+    count += gpu_->progress();
   busy_ = !idle();
   return count;
 }
 
 bool RdmaEmulation::idle() const noexcept {
-  return state_->sending.empty() && state_->gets.empty() && state_->replies.idle() &&
-         (state_->gpu == nullptr || state_->gpu->idle());
+  return sending_.empty() && gets_.empty() && answers_.empty() && (gpu_ == nullptr || gpu_->idle());
 }
 
-bool RdmaEmulation::arm() noexcept {
-  return idle() || (progress() == 0 && (state_->gpu == nullptr || !state_->gpu->copying()));
-}
+bool RdmaEmulation::arm() noexcept { return idle() || (progress() == 0 && (gpu_ == nullptr || !gpu_->copying())); }
 
-RdmaReplies& RdmaEmulation::replies() noexcept { return state_->replies; }
-
-std::size_t RdmaEmulation::active() const noexcept { return state_->operations.active(state_.get()); }
+std::size_t RdmaEmulation::active() const noexcept { return operations_.active(this); }
 
 void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
-  state_->gets.erase(&endpoint);
-  if (state_->staged.to == &endpoint) state_->staged.to = nullptr;
-  state_->replies.endpoint_gone(endpoint);
-  if (state_->gpu != nullptr) state_->gpu->endpoint_gone(endpoint);
-  state_->operations.for_each(endpoint, state_.get(),
-                              [&](RdmaOperation& operation) { state_->finish(operation, why); });
+  gets_.erase(&endpoint);
+  if (staged_.to == &endpoint) staged_.to = nullptr;
+  answers_.erase(&endpoint);
+  if (gpu_ != nullptr) gpu_->endpoint_gone(endpoint);
+  operations_.for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 
 }  // namespace opal::btl

@@ -10,7 +10,10 @@
 // Owned by its Module.  Threads: as the module.  Bytes of peers are checked before any use.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <unordered_map>
+#include <vector>
 
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/handlers.hpp"
@@ -21,7 +24,7 @@
 
 namespace opal::btl {
 
-class RdmaReplies;
+class GpuTarget;
 
 class OPAL_EXPORT RdmaEmulation {
  public:
@@ -47,8 +50,12 @@ class OPAL_EXPORT RdmaEmulation {
   /// For the arm() of a module that gets an event for new room in the transport: sends what it can.  False: the module
   /// must not sleep, since something was sent, or since a GPU copies, which causes no wake-up.
   [[nodiscard]] bool arm() noexcept;
-  /// The queue of delayed answers, for the messages of PipelinedTransfers too; progress() sends it.
-  [[nodiscard]] RdmaReplies& replies() noexcept;
+  /// Sends the short answer of a one-sided operation (Reply, Lent, LentReturn, messages of smcuda): `header`, and
+  /// behind it `handle`.  Under back-pressure progress() sends it later.  Answers to one peer keep their order. Drops
+  /// it if the endpoint is dead, or with a warning if too many are queued for it.
+  void answer(Endpoint& to, Tag tag, ByteSpan header, ByteSpan handle = {}) noexcept;
+  /// Answers with a Reply.
+  void reply(Endpoint& to, std::uint64_t operation, Errc code, std::uint64_t value = 0) noexcept;
   /// Operations of the emulation in flight.  Cost: a scan of the whole table.
   [[nodiscard]] std::size_t active() const noexcept;
   /// Completes every operation of the emulation on `endpoint` with `why` and drops the requests of its peer.
@@ -57,12 +64,60 @@ class OPAL_EXPORT RdmaEmulation {
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 
  private:
+  /// A peer's get whose pieces are being sent.
+  struct Serving {
+    std::uint64_t operation;
+    std::uint64_t base;
+    std::uint64_t total;
+    std::uint64_t sent;
+    MemoryHandle handle;
+  };
+  struct Answer {
+    Tag tag;
+    std::vector<std::byte> bytes;
+  };
+  /// A copy of the next piece of a get.  send_inline() must not read the program's memory, where a fault could occur in
+  /// the middle of a message.
+  struct Staged {
+    const Endpoint* to = nullptr;
+    std::uint64_t operation = 0;
+    std::uint64_t address = 0;
+    std::vector<std::byte> bytes;
+    std::byte* data = nullptr;  // in `bytes`, at the page offset of the source: fastest to copy
+  };
+
   std::size_t send_waiting() noexcept;
-  struct State;
-  /// The state at the receiver of a message of `from`; null: its module has no emulation.
-  static State* state_at(const Endpoint& from) noexcept;
+  [[nodiscard]] std::size_t max_send() const noexcept;
+  /// As RegistrationTable::check().
+  [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t base, std::uint64_t size,
+                                   Rights wanted) const noexcept;
+
+  // Initiator
+  bool send_put_pieces(RdmaOperation& operation) noexcept;
+  void finish(RdmaOperation& operation, const Error& why) noexcept;
+
+  // Target
+  bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
+  bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
+  GpuTarget& gpu_target();
+
+  // Handlers
+  /// The emulation at the receiver of a message of `from`; null: its module has none.
+  static RdmaEmulation* of(const Endpoint& from) noexcept;
+  void on_put_piece(Delivery& delivery) noexcept;
+  void on_get_request(Delivery& delivery) noexcept;
+  void on_get_piece(Delivery& delivery) noexcept;
+  void on_atomic_request(Delivery& delivery) noexcept;
+  void on_reply(Delivery& delivery) noexcept;
+
   bool busy_ = false;  // something may wait to be sent; if not, progress() costs one branch
-  std::unique_ptr<State> state_;
+  Module& module_;
+  RdmaOperations& operations_;                                 // the module's table; `this` is the carrier
+  std::vector<RdmaOperation*> sending_;                        // puts with pieces left to send
+  std::unordered_map<Endpoint*, std::deque<Serving>> gets_;    // of peers, unfinished; no queue is empty
+  std::unordered_map<Endpoint*, std::deque<Answer>> answers_;  // that wait; no queue is empty
+  Staged staged_;
+  std::unique_ptr<GpuTarget> gpu_;  // null until the first put or get of GPU memory
 };
 
 }  // namespace opal::btl

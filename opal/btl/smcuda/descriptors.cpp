@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors of GPU memory that cuIpcGetMemHandle cannot export: requested by a message, sent over sm's socket
 // (sm/connections/connection_manager.hpp).
-#include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 
@@ -13,7 +12,7 @@ void Module::ask_for_file(btl::Endpoint& to, Peer& peer, const SoftwareHandle& r
   if (!peer.imports.should_ask(memory)) return;
   const wire::AskFile question{region};
   expect_file(to);  // before the request is sent, since the answer may come at once
-  emulation().replies().send(to, wire::kAskFile, bytes_of(question), {});
+  emulation().answer(to, wire::kAskFile, bytes_of(question));
   peer.imports.asked(region, memory);
 }
 

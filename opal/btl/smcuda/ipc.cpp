@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The IPC protocol of a smcuda module: executes the actions of ipc_state.hpp by messages and calls of the driver.
-#include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/sharing/device.hpp"
@@ -38,7 +37,7 @@ void Module::note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept {
   if (!device) return;
   if (!peer.ipc.on_gpu_buffer()) return;
   const wire::Request request{*device};
-  emulation().replies().send(to, wire::kRequest, bytes_of(request), {});
+  emulation().answer(to, wire::kRequest, bytes_of(request));
 }
 
 /// This process's answer to a peer whose GPU memory is on device `theirs`.
@@ -60,7 +59,7 @@ void Module::on_request(Delivery& delivery) noexcept {
   if (!peer.ipc.on_request(parameters().id < delivery.from.peer())) return;
   const Capability capability = capability_for(request.device);
   const wire::Answer answer{static_cast<std::uint64_t>(capability)};
-  emulation().replies().send(delivery.from, wire::kAnswer, bytes_of(answer), {});
+  emulation().answer(delivery.from, wire::kAnswer, bytes_of(answer));
   peer.ipc.on_answered(capability);
   settled(delivery.from, peer, IpcState::acking);
 }

@@ -70,7 +70,7 @@ class OPAL_EXPORT Module final : public sm::Module {
   Module(const ModuleParameters& parameters, const Settings& settings, Parts parts);
   Peer& peer_of(btl::Endpoint& endpoint);
 
-  // ipc.cpp.  Requests and answers wait in emulation().replies() under back-pressure.
+  // ipc.cpp.  Requests and answers wait in the emulation under back-pressure.
   Result<void> take_tags();
   void note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept;
   [[nodiscard]] Capability capability_for(const gpu::DeviceId& theirs) const noexcept;
