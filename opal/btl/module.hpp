@@ -241,6 +241,8 @@ class OPAL_EXPORT Module {
  protected:
   Module(const ModuleParameters& parameters, const Attributes& attributes) noexcept
       : parameters_(parameters), attributes_(attributes) {}
+  /// For a module that learns its limits while it is being opened.
+  void set_attributes(const Attributes& attributes) noexcept { attributes_ = attributes; }
   /// True after leave_to_parent().
   [[nodiscard]] bool inherited() const noexcept { return inherited_; }
   /// The first of the list of all endpoints of this module, dead ones included; null: there is none.

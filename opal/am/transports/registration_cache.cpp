@@ -10,7 +10,7 @@ namespace opal::am {
 
 RegistrationCache::RegistrationCache(btl::Module& module, const rcache::Config& config, Handles handles)
     : module_(module), handles_(handles), cache_(*this, config, granularity(module, handles)) {
-  if (handles == Handles::of_module && module.attributes().own_handles && module.transfers() != nullptr) {
+  if (handles == Handles::of_module && module.transfers() != nullptr) {
     in_pieces_ = std::make_unique<RegistrationCache>(module, config, Handles::of_table);
   }
 }

@@ -81,11 +81,16 @@ bool is_the_callers(const Error& why) noexcept {
 
 Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, std::size_t count,
                                              const Opener& opener) {
-  auto below = std::make_unique<Below>();
-  OPAL_TRY(RdmaEmulation::install(below->handlers));
-  OPAL_TRY(below->handlers.set(wire::kTag, bind<&Below::on_message>(*below, "rails")));
-  const ModuleParameters inner{parameters.id, below->handlers, parameters.registrations, *below, parameters.secret};
   OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
+  std::unique_ptr<Module> module{new Module{parameters, std::move(waiting)}};
+  OPAL_TRY(module->open_below(count, opener));
+  return module;
+}
+
+Result<void> Module::open_below(std::size_t count, const Opener& opener) {
+  OPAL_TRY(RdmaEmulation::install(handlers_));
+  OPAL_TRY(handlers_.set(wire::kTag, bind<&Module::on_message>(*this, "rails")));
+  const ModuleParameters inner{parameters().id, handlers_, parameters().registrations, *this, parameters().secret};
   for (std::size_t i = 0; i < std::min(count, kMostRails); ++i) {
     auto opened = opener(inner, i);
     if (!opened && i == 0) return opened.error();
@@ -93,27 +98,16 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
       log::warn("btl.rails", "rail {} and those behind it are left out: {}", i, opal::to_string(opened.error()));
       break;
     }
-    OPAL_TRY(waiting.watch((*opened)->wait_fd()));
-    below->modules.push_back(std::move(*opened));
+    OPAL_TRY(waiting_.watch((*opened)->wait_fd()));
+    modules_.push_back(std::move(*opened));
   }
-  const Attributes attributes = joined(below->modules);
-  return std::unique_ptr<Module>{new Module{parameters, attributes, std::move(below), std::move(waiting)}};
-}
-
-Module::Module(const ModuleParameters& parameters, const Attributes& attributes, std::unique_ptr<Below> below,
-               Waiting waiting)
-    : ConnectedTransport(parameters, attributes),
-      owned_below_(std::move(below)),
-      below_(*owned_below_),
-      waiting_(std::move(waiting)),
-      address_(encode_address(below_.modules)),
-      striped_(*this, emulation(), operations()),
-      pipelined_(*this, emulation(), operations()) {
-  below_.rails = this;
+  set_attributes(joined(modules_));
+  address_ = encode_address(modules_);
+  return {};
 }
 
 void Module::close_in_child() noexcept {
-  for (const auto& module : below_.modules) module->leave_to_parent();
+  for (const auto& module : modules_) module->leave_to_parent();
   waiting_.close_in_child();
 }
 
@@ -122,7 +116,7 @@ Module::~Module() {
   end_all();
   if (inherited()) return;
   while (!leaving().empty()) (void)progress(1);
-  below_.modules.clear();  // their endpoints may complete pieces: before the members that the completions use
+  modules_.clear();  // their endpoints may complete pieces: before the members that the completions use
 }
 
 Result<Modules> open_rails(const ModuleParameters& parameters, std::size_t count, const Module::Opener& opener) {
@@ -145,7 +139,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
     std::erase(attention_, former.get());
     former->left = true;
   }
-  auto created = std::make_unique<Endpoint>(*this, peer, below_.modules.size());
+  auto created = std::make_unique<Endpoint>(*this, peer, modules_.size());
   created->addresses = std::move(addresses);
   if (auto connected = created->connect(); !connected) {
     std::erase(attention_, created.get());
@@ -185,7 +179,7 @@ bool Module::has_other_route(const btl::Endpoint& below) const noexcept {
 void Module::on_accepted(btl::Endpoint& route) noexcept {
   auto incoming = std::make_unique<Route>();
   incoming->below = &route;
-  while (below_.modules[incoming->rail].get() != &route.module()) ++incoming->rail;
+  while (modules_[incoming->rail].get() != &route.module()) ++incoming->rail;
   route.upper = incoming.get();
   without_hello_.push_back(std::move(incoming));
 }
@@ -243,7 +237,7 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
     known = nullptr;
   }
   const bool fresh = known == nullptr;
-  if (fresh) known = &add(std::make_unique<Endpoint>(*this, below.peer(), below_.modules.size()));
+  if (fresh) known = &add(std::make_unique<Endpoint>(*this, below.peer(), modules_.size()));
   if (known->addresses.empty()) known->addresses = std::move(addresses);
   Route& route = known->routes()[rail];
   if (route.below != nullptr && route.below != &below) retire(*route.below);
@@ -265,7 +259,6 @@ void Module::end(Endpoint& endpoint) noexcept {
 void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   endpoint.end(why);
   std::erase(attention_, &endpoint);
-  pipelined_.endpoint_gone(endpoint, why);
   for (Route& route : endpoint.routes()) {
     if (btl::Endpoint* const below = route.below; below != nullptr) {
       endpoint.attach(route, nullptr);
@@ -314,11 +307,11 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
 }
 
 void Module::begin_batch() noexcept {
-  for (const auto& module : below_.modules) module->begin_batch();
+  for (const auto& module : modules_) module->begin_batch();
 }
 
 void Module::end_batch() noexcept {
-  for (const auto& module : below_.modules) module->end_batch();
+  for (const auto& module : modules_) module->end_batch();
 }
 
 // ---- One-sided --------------------------------------------------------------------------------------------------
@@ -326,11 +319,11 @@ void Module::end_batch() noexcept {
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, MessageTransport::register_memory(base, size, rights));
   // A rail whose device has failed gets no registration: the other rails move its share.
-  std::vector<MemoryHandle> parts(below_.modules.size());
+  std::vector<MemoryHandle> parts(modules_.size());
   std::size_t known = 0;
   Error why{};
   for (std::size_t i = 0; i < parts.size() && !is_the_callers(why); ++i) {
-    if (auto part = below_.modules[i]->register_memory(base, size, rights); part) {
+    if (auto part = modules_[i]->register_memory(base, size, rights); part) {
       parts[i] = *part;
       ++known;
     } else {
@@ -340,7 +333,7 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
   auto joined = known == 0 || is_the_callers(why) ? Result<MemoryHandle>{why} : join(software, parts);
   if (joined) return joined;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!parts[i].bytes().empty()) (void)below_.modules[i]->deregister_memory(parts[i]);
+    if (!parts[i].bytes().empty()) (void)modules_[i]->deregister_memory(parts[i]);
   }
   (void)MessageTransport::deregister_memory(software);
   return joined;
@@ -349,25 +342,25 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
 Result<void> Module::deregister_memory(const MemoryHandle& handle) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, software_of(handle));
   Result<void> verdict = MessageTransport::deregister_memory(software);
-  for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
+  for (std::uint32_t i = 0; i < modules_.size(); ++i) {
     const auto part = part_of(handle, i);
     if (!part) continue;
-    if (auto gone = below_.modules[i]->deregister_memory(*part); !gone && verdict) verdict = gone;
+    if (auto gone = modules_[i]->deregister_memory(*part); !gone && verdict) verdict = gone;
   }
   return verdict;
 }
 
 void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
   if (const auto software = software_of(handle)) parameters().registrations.invalidate(*software);
-  for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
-    if (const auto part = part_of(handle, i)) below_.modules[i]->invalidate_memory(*part);
+  for (std::uint32_t i = 0; i < modules_.size(); ++i) {
+    if (const auto part = part_of(handle, i)) modules_[i]->invalidate_memory(*part);
   }
 }
 
 void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
   if (const auto software = software_of(handle)) parameters().registrations.invalidate_part(*software, gone);
-  for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
-    if (const auto part = part_of(handle, i)) below_.modules[i]->invalidate_memory_part(*part, gone);
+  for (std::uint32_t i = 0; i < modules_.size(); ++i) {
+    if (const auto part = part_of(handle, i)) modules_[i]->invalidate_memory_part(*part, gone);
   }
 }
 
@@ -375,8 +368,8 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* lo
                       std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                       Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (pipelined_.takes(remote)) {
-    return pipelined_.transfer(kind, to, local, local_handle, remote_address, remote, size, completion);
+  if (pipelined().takes(remote)) {
+    return pipelined().transfer(kind, to, local, local_handle, remote_address, remote, size, completion);
   }
   const auto software = software_of(remote);
   const auto claims = software ? SoftwareHandle::decode(*software) : Result<SoftwareHandle>{software.error()};
@@ -391,7 +384,7 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* lo
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (pipelined_.takes(*request.remote)) return emulation().atomic(to, request, completion);
+  if (pipelined().takes(*request.remote)) return emulation().atomic(to, request, completion);
   const auto software = software_of(*request.remote);
   if (!software) return refuse(completion, software.error());
   AtomicRequest plain = request;
@@ -421,18 +414,18 @@ std::size_t Module::settle() noexcept {
 
 std::size_t Module::receive(std::size_t budget) noexcept {
   events_ = 0;
-  for (const auto& module : below_.modules) events_ += module->progress(budget);
+  for (const auto& module : modules_) events_ += module->progress(budget);
   events_ += settle();
-  return events_ + pipelined_.progress();
+  return events_ + pipelined().progress();
 }
 
 bool Module::arm_wake_up() noexcept {
   const auto settled = [this] { return attention_.empty() && retired_.empty() && striped_.idle(); };
   if (!settled() || !leaving().empty()) return false;
-  for (const auto& module : below_.modules) {
+  for (const auto& module : modules_) {
     if (!module->arm()) return false;
   }
-  if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
+  if (!pipelined().idle() && pipelined().progress() != 0) return false;
   return settled();
 }
 

@@ -17,7 +17,6 @@
 #include "opal/btl/rails/endpoint.hpp"
 #include "opal/btl/rails/transfers.hpp"
 #include "opal/btl/shared/connected_transport.hpp"
-#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/shared/waiting.hpp"
 #include "opal/core/export.hpp"
 
@@ -25,7 +24,7 @@ namespace opal::btl::rails {
 
 inline constexpr std::size_t kMostRails = 4;
 
-class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
+class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Observer {
  public:
   /// Opens the module of rail number `rail`, with `below` as its ModuleParameters.
   using Opener = std::function<Result<std::unique_ptr<btl::Module>>(const ModuleParameters& below, std::size_t rail)>;
@@ -36,7 +35,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
                                               const Opener& opener);
   ~Module() override;
 
-  [[nodiscard]] const std::vector<std::unique_ptr<btl::Module>>& rails() const noexcept { return below_.modules; }
+  [[nodiscard]] const std::vector<std::unique_ptr<btl::Module>>& rails() const noexcept { return modules_; }
   /// True when another rail than that of `below` is connected to the same peer, or has not been tried yet.
   [[nodiscard]] bool has_other_route(const btl::Endpoint& below) const noexcept;
 
@@ -50,14 +49,13 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
-  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
 
   void begin_batch() noexcept override;
   void end_batch() noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
 
   // For rails::Endpoint and Transfers.
-  [[nodiscard]] btl::Module& rail(std::uint32_t index) const noexcept { return *below_.modules[index]; }
+  [[nodiscard]] btl::Module& rail(std::uint32_t index) const noexcept { return *modules_[index]; }
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   /// Makes the next progress() call endpoint.settle().
   void attend(Endpoint& endpoint) noexcept;
@@ -77,20 +75,13 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left; }
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override;
-  /// The observer and the handler table in the ModuleParameters of the rails.
-  struct Below final : Observer {
-    void on_accepted(btl::Endpoint& route) noexcept override { rails->on_accepted(route); }
-    void on_failed(btl::Endpoint& route, const Error& why) noexcept override { rails->on_failed(route, why); }
-    void on_message(Delivery& delivery) noexcept { rails->on_message(delivery); }
-    Module* rails = nullptr;
-    HandlerTable handlers;
-    std::vector<std::unique_ptr<btl::Module>> modules;  // destroyed before `handlers`
-  };
-  Module(const ModuleParameters& parameters, const Attributes& attributes, std::unique_ptr<Below> below,
-         Waiting waiting);
+  Module(const ModuleParameters& parameters, Waiting waiting)
+      : ConnectedTransport(parameters, {}), waiting_(std::move(waiting)), striped_(*this, emulation(), operations()) {}
+  /// Opens the rails; sets what depends on them.
+  Result<void> open_below(std::size_t count, const Opener& opener);
 
-  void on_accepted(btl::Endpoint& route) noexcept;
-  void on_failed(btl::Endpoint& route, const Error& why) noexcept;
+  void on_accepted(btl::Endpoint& route) noexcept override;
+  void on_failed(btl::Endpoint& route, const Error& why) noexcept override;
   void on_message(Delivery& delivery) noexcept;
   void on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept;
   void enter(Route& incoming, const wire::Hello& hello, std::uint32_t made,
@@ -102,12 +93,11 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] std::size_t settle() noexcept;
   void end(Endpoint& endpoint) noexcept;
 
-  std::unique_ptr<Below> owned_below_;  // at a stable address, which the rails' ModuleParameters refers to
-  Below& below_;
-  Waiting waiting_;  // over wait_fd() of all rails
+  HandlerTable handlers_;                              // of the rails
+  std::vector<std::unique_ptr<btl::Module>> modules_;  // the rails
+  Waiting waiting_;                                    // over wait_fd() of all rails
   std::vector<std::byte> address_;
   Transfers striped_;
-  PipelinedTransfers pipelined_;
   std::vector<std::unique_ptr<Route>> without_hello_;  // accepted by a rail; no hello so far
   std::vector<Endpoint*> attention_;                   // see attend()
   std::vector<btl::Endpoint*> retired_;                // see retire()

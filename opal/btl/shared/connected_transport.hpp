@@ -79,7 +79,10 @@ class ConnectedTransport : public MessageTransport {
   [[nodiscard]] virtual bool has_left(const E& /*endpoint*/) const noexcept { return true; }
   /// Completes every operation pending on a dead endpoint with `why`.  A transport with its own operations overrides it
   /// and also calls this one.
-  virtual void end_operations(E& endpoint, const Error& why) noexcept { emulation().endpoint_gone(endpoint, why); }
+  virtual void end_operations(E& endpoint, const Error& why) noexcept {
+    pipelined().endpoint_gone(endpoint, why);
+    emulation().endpoint_gone(endpoint, why);
+  }
   /// vacant(peer) has become true: the transport may accept a connection of the peer that had to wait.
   virtual void on_vacant(const PeerId& /*peer*/) noexcept {}
   /// See Module::leave_to_parent().  Does nothing in a transport without descriptors that peers watch.

@@ -14,7 +14,6 @@
 #include <deque>
 
 #include "opal/btl/shared/connected_transport.hpp"
-#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/shared/registrations/device_handle.hpp"
 
@@ -52,8 +51,8 @@ class DeviceTransport : public ConnectedTransport<E> {
       return this->MessageTransport::transfer(kind, to, here, nullptr, remote_address, handle, size, completion);
     };
     if (!native()) return by_messages(remote);
-    if (pipelined_.takes(remote)) {
-      return pipelined_.transfer(kind, to, here, local, remote_address, remote, size, completion);
+    if (this->pipelined().takes(remote)) {
+      return this->pipelined().transfer(kind, to, here, local, remote_address, remote, size, completion);
     }
     const auto handle = usable(remote, remote_address, size, right_for(kind));
     if (!handle) return refuse(completion, handle.error());
@@ -76,7 +75,7 @@ class DeviceTransport : public ConnectedTransport<E> {
     if (to.dead()) return refuse(completion, to.error());
     // Some devices never complete a misaligned one.
     if (const auto checked = check_request(request); !checked) return refuse(completion, checked.error());
-    if (!native() || pipelined_.takes(*request.remote)) return this->emulation().atomic(to, request, completion);
+    if (!native() || this->pipelined().takes(*request.remote)) return this->emulation().atomic(to, request, completion);
     const std::size_t size = size_of(request.type);
     const auto handle = usable(*request.remote, request.remote_address, size, Rights::remote_atomic);
     if (!handle) return refuse(completion, handle.error());
@@ -100,8 +99,6 @@ class DeviceTransport : public ConnectedTransport<E> {
     start(*operation);
     return Post::queued;
   }
-
-  [[nodiscard]] PipelinedTransfers* transfers() noexcept final { return native() ? &pipelined_ : nullptr; }
 
   /// True if put and get use the device.
   [[nodiscard]] bool native() const noexcept { return this->attributes().own_handles; }
@@ -131,8 +128,7 @@ class DeviceTransport : public ConnectedTransport<E> {
   }
 
  protected:
-  DeviceTransport(const ModuleParameters& parameters, const Attributes& attributes)
-      : ConnectedTransport<E>(parameters, attributes), pipelined_(*this, this->emulation(), this->operations()) {}
+  using ConnectedTransport<E>::ConnectedTransport;
 
   enum class Way : std::uint8_t { device, messages, later };
   /// What moves operations on the endpoint; `later`: the device, after some progress().
@@ -149,11 +145,9 @@ class DeviceTransport : public ConnectedTransport<E> {
 
   void end_operations(E& endpoint, const Error& why) noexcept final {
     drop(endpoint);
-    pipelined_.endpoint_gone(endpoint, why);
     ConnectedTransport<E>::end_operations(endpoint, why);
     this->operations().for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
   }
-  [[nodiscard]] PipelinedTransfers& pipelined() noexcept { return pipelined_; }
 
   /// A progress() begins, which may run `budget` handlers.
   void begin_round(std::size_t budget) noexcept {
@@ -183,7 +177,6 @@ class DeviceTransport : public ConnectedTransport<E> {
     return operation;
   }
 
-  PipelinedTransfers pipelined_;    // of whole address spaces
   std::deque<Transfer> transfers_;  // by the operation's slot
   std::size_t turns_ = 0;           // handlers that this progress() may still run
   std::size_t events_ = 0;          // events of this progress()

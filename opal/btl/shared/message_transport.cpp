@@ -12,7 +12,7 @@
 namespace opal::btl {
 
 MessageTransport::MessageTransport(const ModuleParameters& parameters, const Attributes& attributes)
-    : Module(parameters, attributes), emulation_(*this, operations_) {}
+    : Module(parameters, attributes), emulation_(*this, operations_), pipelined_(*this, emulation_, operations_) {}
 
 MessageTransport::~MessageTransport() {
   while (idle_buffers_ != nullptr) ::operator delete(std::exchange(idle_buffers_, idle_buffers_->next));

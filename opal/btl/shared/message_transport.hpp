@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "opal/btl/module.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
@@ -42,6 +43,9 @@ class OPAL_EXPORT MessageTransport : public Module {
                 Completion& completion) noexcept override;
   Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(Endpoint* to, Completion& completion) noexcept override;
+  [[nodiscard]] PipelinedTransfers* transfers() noexcept final {
+    return attributes().own_handles ? &pipelined_ : nullptr;
+  }
 
   void quiesce(std::uint64_t round) noexcept final;
   [[nodiscard]] bool quiet() noexcept final;
@@ -53,6 +57,8 @@ class OPAL_EXPORT MessageTransport : public Module {
  protected:
   MessageTransport(const ModuleParameters& parameters, const Attributes& attributes);
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return emulation_; }
+  /// Used by transports with own_handles only.
+  [[nodiscard]] PipelinedTransfers& pipelined() noexcept { return pipelined_; }
   /// False when a post of a `size`-byte message to `to` must fail: the endpoint is dead, or `size` exceeds max_send.
   /// to.error() then says which.
   [[nodiscard]] bool accepts(Endpoint& to, std::size_t size) const noexcept {
@@ -87,6 +93,7 @@ class OPAL_EXPORT MessageTransport : public Module {
 
   RdmaOperations operations_;
   RdmaEmulation emulation_;
+  PipelinedTransfers pipelined_;
   IdleBuffer* idle_buffers_ = nullptr;
   std::size_t buffers_made_ = 0;  // idle ones and those in use
   bool quiescing_ = false;        // between quiesce() and resume()

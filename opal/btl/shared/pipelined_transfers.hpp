@@ -9,8 +9,8 @@
 //                         the device's handle: a lease keeps it registered until the initiator returns it, so memory
 //                         that is being transferred is not evicted.  Small transfers, atomics, and pieces that the
 //                         device cannot register go by messages (rdma_emulation.hpp).
-// A module with own_handles owns one PipelinedTransfers.  It calls takes() first in put(), get() and atomic(), returns
-// the object from transfers(), and calls progress(), idle() and endpoint_gone() beside those of the emulation.
+// Part of every MessageTransport; only a module with own_handles uses it.  Such a module calls takes() first in put(),
+// get() and atomic(), and progress(), idle() and endpoint_gone() beside those of the emulation.
 // Requires: the module's own handles have another length than a SoftwareHandle.  Threads: as the module.
 #pragma once
 #include <algorithm>

@@ -126,11 +126,6 @@ Result<void> Module::deregister_memory(const MemoryHandle& handle) { return node
 
 void Module::invalidate_memory(const MemoryHandle& handle) noexcept { node_.memory.invalidate(handle); }
 
-PipelinedTransfers& Module::pipelined() {
-  if (pipelined_ == nullptr) pipelined_ = std::make_unique<PipelinedTransfers>(*this, emulation(), operations());
-  return *pipelined_;
-}
-
 // --- Progress
 
 std::size_t Module::progress(std::size_t budget) noexcept {
@@ -148,9 +143,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 }
 
 /// Sends what back-pressure or a lack of registrations has delayed; returns the number of events.
-std::size_t Module::send_waiting() noexcept {
-  return emulation().progress() + (pipelined_ != nullptr ? pipelined_->progress() : 0);
-}
+std::size_t Module::send_waiting() noexcept { return emulation().progress() + pipelined().progress(); }
 
 bool Module::arm() noexcept { return send_waiting() == 0 && fabric_->arm(node_); }
 

@@ -12,7 +12,6 @@
 
 #include "opal/btl/endpoint.hpp"
 #include "opal/btl/shared/message_transport.hpp"
-#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/sim/config.hpp"
 #include "opal/btl/sim/fabric.hpp"
 #include "opal/btl/sim/transfer.hpp"
@@ -54,7 +53,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
-  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined(); }
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept override;
@@ -65,7 +63,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept override;
-  PipelinedTransfers& pipelined();
   // one_sided.cpp.  Transfers up to kInline bytes are in the packet.  A larger one needs its local memory registered,
   // as with a real device: by the caller's handle, else in the registration cache, else for this operation alone.
   /// The registration of the local memory of one operation.
@@ -112,7 +109,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   std::unordered_map<NodeId, std::unique_ptr<Endpoint>> endpoints_;  // the latest endpoint of each node
   std::vector<std::unique_ptr<Endpoint>> replaced_;   // dead, replaced by a new endpoint, not disconnected yet
   std::unordered_map<NodeId, std::uint64_t> newest_;  // by node: highest id of a link by which it has connected
-  std::unique_ptr<PipelinedTransfers> pipelined_;     // made at the first use
   std::vector<Local> locals_;                         // by the operation's slot
   bool progressing_ = false;
 };

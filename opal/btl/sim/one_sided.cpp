@@ -126,7 +126,7 @@ void Module::end(RdmaOperation& operation, const Error& why) noexcept {
 }
 
 void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
-  if (pipelined_ != nullptr) pipelined_->endpoint_gone(endpoint, why);
+  pipelined().endpoint_gone(endpoint, why);
   emulation().endpoint_gone(endpoint, why);
   operations().for_each(endpoint, this, [&](RdmaOperation& operation) { end(operation, why); });
 }
