@@ -27,25 +27,21 @@ void SocketAddress::set_port(std::uint16_t number) noexcept {
   port = {static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number & 0xff)};
 }
 
-SocketAddress SocketAddress::from(const sockaddr_in& address) noexcept {
-  SocketAddress result;
-  std::copy(kV4Mapped.begin(), kV4Mapped.end(), result.ip.begin());
-  std::memcpy(result.ip.data() + kV4Mapped.size(), &address.sin_addr, 4);
-  std::memcpy(result.port.data(), &address.sin_port, 2);
-  return result;
-}
-
-SocketAddress SocketAddress::from(const sockaddr_in6& address) noexcept {
-  SocketAddress result;
-  std::memcpy(result.ip.data(), &address.sin6_addr, 16);
-  std::memcpy(result.port.data(), &address.sin6_port, 2);
-  return result;
-}
-
 Result<SocketAddress> SocketAddress::from(const sockaddr& address) noexcept {
-  if (address.sa_family == AF_INET) return from(reinterpret_cast<const sockaddr_in&>(address));
-  if (address.sa_family == AF_INET6) return from(reinterpret_cast<const sockaddr_in6&>(address));
-  return Error{Errc::not_supported, 0, "socket address: neither IPv4 nor IPv6", address.sa_family};
+  SocketAddress result;
+  if (address.sa_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    std::copy(kV4Mapped.begin(), kV4Mapped.end(), result.ip.begin());
+    std::memcpy(result.ip.data() + kV4Mapped.size(), &v4.sin_addr, 4);
+    std::memcpy(result.port.data(), &v4.sin_port, 2);
+  } else if (address.sa_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    std::memcpy(result.ip.data(), &v6.sin6_addr, 16);
+    std::memcpy(result.port.data(), &v6.sin6_port, 2);
+  } else {
+    return Error{Errc::not_supported, 0, "socket address: neither IPv4 nor IPv6", address.sa_family};
+  }
+  return result;
 }
 
 socklen_t SocketAddress::to(sockaddr_storage& storage) const noexcept {

@@ -26,8 +26,6 @@ struct OPAL_EXPORT SocketAddress {
   [[nodiscard]] std::uint16_t port_number() const noexcept;  ///< in host byte order
   void set_port(std::uint16_t number) noexcept;
 
-  static SocketAddress from(const sockaddr_in& address) noexcept;
-  static SocketAddress from(const sockaddr_in6& address) noexcept;
   /// Errors: not_supported (neither IPv4 nor IPv6).
   static Result<SocketAddress> from(const sockaddr& address) noexcept;
   /// Fills `storage`: AF_INET for a v4-mapped address, else AF_INET6.  Returns its length in bytes.

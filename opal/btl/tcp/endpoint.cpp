@@ -86,8 +86,7 @@ Endpoint::~Endpoint() {
 // ---- Connection -------------------------------------------------------------------------------------------------
 
 void Endpoint::dial(const HandshakeSides& sides, std::vector<SocketAddress> candidates) {
-  Dialer::Owner& owner = *this;
-  dialer_ = std::make_unique<Dialer>(reactor(), tcp_.config(), sides, std::move(candidates), owner);
+  dialer_ = std::make_unique<Dialer>(reactor(), tcp_.config(), sides, std::move(candidates), *this);
   dialer_->start();
 }
 

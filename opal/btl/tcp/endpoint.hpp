@@ -27,7 +27,7 @@ namespace opal::btl::tcp {
 
 class Module;
 
-class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private Dialer::Owner {
+class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source {
  public:
   /// Errors: no_memory.
   static Result<std::unique_ptr<Endpoint>> create(Module& module, Reactor& reactor, const PeerId& peer);
@@ -36,7 +36,9 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   /// Starts to connect to `candidates`.
   void dial(const HandshakeSides& sides, std::vector<SocketAddress> candidates);
   /// Uses an established connection, of the peer or of its own Dialer; ends the Dialer.  After an error it is dead.
-  void adopt(Fd fd, std::uint32_t peer_max_send) noexcept override;
+  void adopt(Fd fd, std::uint32_t peer_max_send) noexcept;
+  /// The Dialer has found no address that leads to the peer.  `why`: the most specific error of one, or the timeout.
+  void on_unreachable(const Error& why) noexcept;
 
   [[nodiscard]] bool dialing() const noexcept { return dialer_ != nullptr; }
   [[nodiscard]] std::string describe() const override;
@@ -65,7 +67,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
 
  private:
   Endpoint(Module& module, Reactor& reactor, const PeerId& peer, Mapping ring) noexcept;
-  void on_unreachable(const Error& why) noexcept override;
 
   [[nodiscard]] bool connected() const noexcept { return open() && dialer_ == nullptr; }
   /// The parts of a message: filler, frame, header, payload, padding.

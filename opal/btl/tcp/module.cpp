@@ -38,14 +38,14 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   if (chosen.empty()) return Error{Errc::unreachable, 0, "tcp: no interface is left to use", all.size()};
   const bool filtered = !include.empty() || !exclude.empty();
 
-  OPAL_TRY_ASSIGN(Reactor reactor, Reactor::open());
+  OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
   // One address: listen only there.  Several, selected by filters: listen everywhere, and the acceptor refuses
   // connections to other addresses.
   const bool one = chosen.size() == 1 && (filtered || chosen[0].address.is_loopback());
   OPAL_TRY_ASSIGN(Fd listening, listen_on(config, one ? &chosen[0].address : nullptr));
   const Nonce token = fresh_nonce();
   std::unique_ptr<Module> module{
-      new Module{parameters, config, std::move(reactor), token, filtered && !one ? chosen : std::vector<Interface>{}}};
+      new Module{parameters, config, std::move(waiting), token, filtered && !one ? chosen : std::vector<Interface>{}}};
   module->host_number_ = host_number("/proc/self/ns/net");
   const auto port = local_address(listening.get()).port;
   Address address{parameters.id, token, module->host_number_, {}};
@@ -59,11 +59,11 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
   return module;
 }
 
-Module::Module(const ModuleParameters& parameters, const Config& config, Reactor reactor, const Nonce& token,
+Module::Module(const ModuleParameters& parameters, const Config& config, Waiting waiting, const Nonce& token,
                std::vector<Interface> allowed)
     : ConnectedTransport(parameters, attributes_of(config)),
       config_(config),
-      reactor_(std::move(reactor)),
+      reactor_(std::move(waiting)),
       acceptor_(reactor_, config_, parameters.id, parameters.secret.derive(wire::kConnectionKey, bytes_of(token)),
                 std::move(allowed), *this) {}
 

@@ -18,7 +18,7 @@
 
 namespace opal::btl::tcp {
 
-class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Acceptor::Owner {
+class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
@@ -42,18 +42,24 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Ac
 
  private:
   friend class Endpoint;
+  friend class Acceptor;
+  friend class Incoming;
   std::size_t receive(std::size_t budget) noexcept override;
   bool arm_wake_up() noexcept override;
   bool leave(Endpoint& endpoint, const Error& why) noexcept override;
   [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left(); }
   void on_vacant(const PeerId& peer) noexcept override { acceptor_.unpark(peer); }
   void close_in_child() noexcept override { reactor_.close_in_child(); }
-  Module(const ModuleParameters& parameters, const Config& config, Reactor reactor, const Nonce& token,
+  Module(const ModuleParameters& parameters, const Config& config, Waiting waiting, const Nonce& token,
          std::vector<Interface> allowed);
 
-  Acceptor::Decision decide(const PeerId& from) noexcept override;
-  void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept override;
-  void on_overdue(const PeerId& from) noexcept override;
+  // For the Acceptor, inside Reactor::run() or Acceptor::unpark().
+  Acceptor::Decision decide(const PeerId& from) noexcept;
+  /// The connection is accepted and its Welcome was sent.  `peer_max_send`: Hello::max_send.
+  void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept;
+  /// A connection is parked for Config::handshake_timeout and the peer has not closed it.  Called again after each
+  /// further handshake_timeout.
+  void on_overdue(const PeerId& from) noexcept;
 
   // For tcp::Endpoint, which also uses acceptor_, turns_ and events_.
   [[nodiscard]] const Config& config() const noexcept { return config_; }

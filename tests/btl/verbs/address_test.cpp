@@ -11,16 +11,18 @@ namespace {
 
 SocketAddress socket_v4(const char* text, std::uint16_t port) {
   sockaddr_in v4{};
+  v4.sin_family = AF_INET;
   v4.sin_port = htons(port);
   EXPECT_EQ(::inet_pton(AF_INET, text, &v4.sin_addr), 1);
-  return SocketAddress::from(v4);
+  return *SocketAddress::from(reinterpret_cast<const sockaddr&>(v4));
 }
 
 SocketAddress socket_v6(const char* text, std::uint16_t port) {
   sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
   v6.sin6_port = htons(port);
   EXPECT_EQ(::inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
-  return SocketAddress::from(v6);
+  return *SocketAddress::from(reinterpret_cast<const sockaddr&>(v6));
 }
 
 wire::Address blob_of(const SocketAddress& socket) {

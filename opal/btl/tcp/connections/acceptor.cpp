@@ -11,6 +11,7 @@
 
 #include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
+#include "opal/btl/tcp/module.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
@@ -27,8 +28,8 @@ bool send_all(int fd, ByteSpan bytes) noexcept {
 
 }  // namespace
 
-/// A pending connection: unauthenticated, or parked (acceptor.hpp).  Acceptor::drop(), accept() and Owner::on_overdue()
-/// may destroy it inside its own on_ready() and on_deadline(), which then return at once.
+/// A pending connection: unauthenticated, or parked (acceptor.hpp).  Acceptor::drop(), accept() and
+/// Module::on_overdue() may destroy it inside its own on_ready() and on_deadline(), which then return at once.
 class Incoming final : public Source {
  public:
   Incoming(Reactor& reactor, Acceptor& acceptor) noexcept : Source(reactor), acceptor_(acceptor) {}
@@ -84,7 +85,7 @@ class Incoming final : public Source {
 };
 
 Acceptor::Acceptor(Reactor& reactor, const Config& config, const PeerId& self, const Secret& key,
-                   std::vector<Interface> allowed, Owner& owner)
+                   std::vector<Interface> allowed, Module& owner)
     : Source(reactor), config_(config), self_(self), key_(key), allowed_(std::move(allowed)), owner_(owner) {}
 
 Acceptor::~Acceptor() = default;

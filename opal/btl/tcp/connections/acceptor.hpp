@@ -19,29 +19,16 @@
 namespace opal::btl::tcp {
 
 class Incoming;
+class Module;
 
 class Acceptor final : public Source {
  public:
   /// What happens to a connection with a genuine Hello: accepted, parked (see above), or closed.
   enum class Decision { accept, park, refuse };
 
-  /// Decides on connections.  Its functions run inside Reactor::run(), or inside unpark().
-  class Owner {
-   public:
-    virtual Decision decide(const PeerId& from) noexcept = 0;
-    /// The connection is accepted and its Welcome was sent; the owner takes `fd`.  `peer_max_send`: Hello::max_send.
-    virtual void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept = 0;
-    /// A connection is parked for Config::handshake_timeout and the peer has not closed it.  Called again after each
-    /// further handshake_timeout.  The owner may end the older connection, or call unpark().
-    virtual void on_overdue(const PeerId& from) noexcept = 0;
-
-   protected:
-    ~Owner() = default;
-  };
-
   /// `key`: connectors prove that they know it.  `allowed`: connections to other local addresses are closed.
   Acceptor(Reactor& reactor, const Config& config, const PeerId& self, const Secret& key,
-           std::vector<Interface> allowed, Owner& owner);
+           std::vector<Interface> allowed, Module& owner);
   ~Acceptor() override;
 
   /// Closes the listening socket and all pending connections.
@@ -67,7 +54,7 @@ class Acceptor final : public Source {
   const PeerId self_;
   const Secret key_;
   const std::vector<Interface> allowed_;  // empty: all local addresses
-  Owner& owner_;
+  Module& owner_;
   std::vector<std::unique_ptr<Incoming>> incoming_;  // oldest first
 };
 

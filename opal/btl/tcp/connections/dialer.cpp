@@ -12,6 +12,7 @@
 
 #include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
+#include "opal/btl/tcp/endpoint.hpp"
 #include "opal/core/clock.hpp"
 
 namespace opal::btl::tcp {
@@ -26,7 +27,7 @@ std::uint64_t in_ns(std::chrono::milliseconds time) noexcept {
 
 }  // namespace
 
-/// The attempt to connect to one address.  Dialer::failed() and welcomed() may destroy it.
+/// The attempt to connect to one address.  Dialer::failed() and Endpoint::adopt() may destroy it.
 class Attempt final : public Source {
  public:
   Attempt(Reactor& reactor, Dialer& dialer, std::size_t candidate) noexcept
@@ -113,7 +114,7 @@ class Attempt final : public Source {
     if (welcome.max_send > kLargestMaxSend.bytes) {
       return dialer_.failed(*this, {Errc::protocol, 0, "tcp handshake: max_send too large", welcome.max_send}, false);
     }
-    dialer_.welcomed(*this, welcome.max_send);
+    dialer_.owner_.adopt(release(), static_cast<std::uint32_t>(welcome.max_send));
   }
 
   Dialer& dialer_;
@@ -127,7 +128,7 @@ class Attempt final : public Source {
 };
 
 Dialer::Dialer(Reactor& reactor, const Config& config, const HandshakeSides& sides,
-               std::vector<SocketAddress> candidates, Owner& owner)
+               std::vector<SocketAddress> candidates, Endpoint& owner)
     : Source(reactor),
       config_(config),
       sides_(sides),
@@ -193,10 +194,6 @@ void Dialer::failed(Attempt& attempt, const Error& why, bool transient) noexcept
   some_transient_ = some_transient_ || transient;
   std::erase_if(attempts_, [&](const auto& mine) { return mine.get() == &attempt; });
   if (next_ < candidates_.size() || attempts_.empty()) set_deadline(now_ns());
-}
-
-void Dialer::welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept {
-  owner_.adopt(attempt.release(), static_cast<std::uint32_t>(peer_max_send));
 }
 
 std::string Dialer::describe() const {

@@ -5,7 +5,8 @@
 // After a failure that may be transient, such as a connection closed without an answer, it tries all addresses again,
 // at most five times in all.  It gives up after Config::connect_timeout, or after welcome_timeout while a host has
 // accepted a connection.
-// Owned by its endpoint.  It calls the owner exactly once, inside Reactor::run(); the owner may destroy it in the call.
+// Owned by its endpoint.  It calls adopt() or on_unreachable() of the endpoint exactly once, inside Reactor::run(); the
+// endpoint may destroy it in the call.
 // Threads: as the module.
 #pragma once
 #include <memory>
@@ -20,6 +21,7 @@
 namespace opal::btl::tcp {
 
 class Attempt;
+class Endpoint;
 
 /// The parameters of the handshake.
 struct HandshakeSides {
@@ -31,20 +33,8 @@ struct HandshakeSides {
 
 class Dialer final : public Source {
  public:
-  /// The user of the connection.  One of the functions is called, once; it may destroy the dialer.
-  class Owner {
-   public:
-    /// Takes the established connection.
-    virtual void adopt(Fd fd, std::uint32_t peer_max_send) noexcept = 0;
-    /// No address led to the peer.  `why`: the most specific error of an address, or the timeout.
-    virtual void on_unreachable(const Error& why) noexcept = 0;
-
-   protected:
-    ~Owner() = default;
-  };
-
   Dialer(Reactor& reactor, const Config& config, const HandshakeSides& sides, std::vector<SocketAddress> candidates,
-         Owner& owner);
+         Endpoint& owner);
   ~Dialer() override;
 
   /// Starts with the first address.  Does not call the owner.
@@ -59,14 +49,13 @@ class Dialer final : public Source {
   friend class Attempt;
   void start_next() noexcept;
   void end_of_pass() noexcept;
-  void welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept;
   void failed(Attempt& attempt, const Error& why, bool transient) noexcept;
 
   const Config& config_;
   const HandshakeSides sides_;
   const std::vector<SocketAddress> candidates_;
   std::vector<Error> outcomes_;  // by candidate; code 0: no outcome yet
-  Owner& owner_;
+  Endpoint& owner_;
   std::vector<std::unique_ptr<Attempt>> attempts_;  // in progress
   std::size_t next_ = 0;                            // the next candidate to try
   unsigned passes_ = 0;                             // complete ones, through all candidates

@@ -15,14 +15,11 @@ namespace opal::btl::tcp {
 namespace {
 
 Result<SocketAddress> parse_ip(const std::string& text) {
-  sockaddr_in v4{};
-  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
-    return SocketAddress::from(v4);
-  }
-  sockaddr_in6 v6{};
-  if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
-    return SocketAddress::from(v6);
-  }
+  SocketAddress v4;
+  v4.ip[10] = v4.ip[11] = 0xff;
+  if (::inet_pton(AF_INET, text.c_str(), v4.ip.data() + 12) == 1) return v4;
+  SocketAddress v6;
+  if (::inet_pton(AF_INET6, text.c_str(), v6.ip.data()) == 1) return v6;
   return Error{Errc::invalid_argument, 0, "interface list: not an IP address"};
 }
 

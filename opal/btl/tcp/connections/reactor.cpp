@@ -63,11 +63,6 @@ void Source::clear_deadline() noexcept {
   std::erase(reactor_.deadlines_, this);  // the clock may ring in vain, which is cheaper than to set it each time
 }
 
-Result<Reactor> Reactor::open() {
-  OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
-  return Reactor{std::move(waiting)};
-}
-
 void Reactor::run_deadlines() noexcept {
   const std::uint64_t now = now_ns();
   clock_rang_ = false;

@@ -3,7 +3,7 @@
 // An event of the kernel or schedule() puts a Source on the ready list.  run() takes it off and calls on_ready() once.
 // The reactor owns its two descriptors only.  The module owns the sources; a source unregisters itself when destroyed.
 // on_ready() and on_deadline() may add and destroy sources.  One that destroys its own source must return at once.
-// The reactor must not be moved once a source exists.  Threads: as the module.
+// Threads: as the module.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -68,8 +68,9 @@ class Source {
 
 class Reactor {
  public:
-  /// Errors: os.
-  static Result<Reactor> open();
+  explicit Reactor(Waiting waiting) noexcept : waiting_(std::move(waiting)) {}
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
 
   /// Reads events of the kernel, without waiting: sets the flags of sources and puts them on the ready list.
   void collect() noexcept;
@@ -88,7 +89,6 @@ class Reactor {
 
  private:
   friend class Source;
-  explicit Reactor(Waiting waiting) noexcept : waiting_(std::move(waiting)) {}
   void run_deadlines() noexcept;
 
   Waiting waiting_;                 // its clock is at the first deadline, or earlier
