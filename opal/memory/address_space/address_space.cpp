@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two locks, both spinning, because this runs inside malloc.  The gate is a reader-writer lock: a mapping call holds it
-// shared from its first table update to its last one; refresh() holds it exclusively, so that the kernel's list does
-// not change while it is read.  `changing` protects the tables during one update.  A signal handler that maps memory
+// shared from its first table update to its last one, or exclusively if a table excludes memory; refresh() holds it
+// exclusively, so that the kernel's list does not change while it is read.  `changing` protects the tables during one
+// update.  A signal handler that maps memory
 // and interrupts a thread in this code takes no lock and updates no table; the interrupted call refreshes the tables
 // when it ends.  All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
 #include "opal/memory/address_space/address_space.hpp"
@@ -82,19 +83,6 @@ void lock_shared(State& state) noexcept {
 
 void unlock_shared(State& state) noexcept { state.gate.fetch_sub(1, std::memory_order_release); }
 
-/// Makes every table equal to the kernel's list.  Requires: the gate is held exclusively.
-void read_all(State& state) noexcept {
-  change_tables(state, [](MappingTable& table) {
-    table.begin_replacing();
-    ProcessMaps maps;
-    for (MapsEntry entry; maps.next(entry);) {
-      constexpr std::uintptr_t kUserEnd = std::uintptr_t{1} << 63;  // beyond it is [vsyscall], which is not memory
-      if (entry.range.end < kUserEnd) table.replace({entry.range, access_of(entry.protection)});
-    }
-    table.end_replacing();
-  });
-}
-
 void lock_exclusive(State& state) noexcept {
   std::uint32_t open_gate = 0;
   while (!state.gate.compare_exchange_weak(open_gate, kExclusive, std::memory_order_acquire)) {
@@ -105,12 +93,21 @@ void lock_exclusive(State& state) noexcept {
 
 void unlock_exclusive(State& state) noexcept { state.gate.store(0, std::memory_order_release); }
 
+/// Makes every table equal to the kernel's list.
 void refresh_all(State& state) noexcept {
   do {
     const Inside guard;
     lock_exclusive(state);
     state.missed.store(false, std::memory_order_relaxed);
-    read_all(state);
+    change_tables(state, [](MappingTable& table) {
+      table.begin_replacing();
+      ProcessMaps maps;
+      for (MapsEntry entry; maps.next(entry);) {
+        constexpr std::uintptr_t kUserEnd = std::uintptr_t{1} << 63;  // beyond it is [vsyscall], which is not memory
+        if (entry.range.end < kUserEnd) table.replace({entry.range, access_of(entry.protection)});
+      }
+      table.end_replacing();
+    });
     unlock_exclusive(state);
   } while (state.missed.load(std::memory_order_relaxed));
 }
@@ -124,8 +121,16 @@ void refresh_if_missed(State& state) noexcept {
 /// The updates of all tables that one call makes.
 class TableUpdates {
  public:
-  explicit TableUpdates(State& state) noexcept : state_(state) {}
+  /// `alone`: the gate is held exclusively.
+  TableUpdates(State& state, bool alone) noexcept : state_(state), alone_(alone) {}
 
+  /// Before a call that takes `range` away.  Another thread may map it anew before the call returns, so the tables lose
+  /// it now.  If this call is alone, they keep its exclusions, which stay if the kernel refuses.
+  void leave(Range range) noexcept { alone_ ? change(range, kMapped | kExcluded, 0) : assign(range, 0); }
+  /// After the call: the kernel has taken `range` away.
+  void gone(Range range) noexcept {
+    if (alone_) assign(range, 0);
+  }
   void assign(Range range, std::uint32_t access) noexcept {
     change_tables(state_, [&](MappingTable& table) { table.assign(range, access); });
   }
@@ -138,13 +143,9 @@ class TableUpdates {
     change_tables(state_, [&](const MappingTable& table) { access = table.access_throughout(range); });
     return access;
   }
-  /// True if a table excludes a byte of `range`.
-  [[nodiscard]] bool exclude_some(Range range) const noexcept {
-    bool some = false;
-    change_tables(state_, [&](const MappingTable& table) { some = some || table.excludes_some(range); });
-    return some;
-  }
-  void assign_moved(Range from, Range to, std::uint32_t access) noexcept {
+  /// mremap() has moved `from` to `to`, with its exclusions.
+  void moved(Range from, Range to, std::uint32_t access) noexcept {
+    if (!alone_) return assign(to, access);
     change_tables(state_, [&](MappingTable& table) { table.assign_moved(from, to, access); });
   }
   /// The effect of the call is unknown: the tables must be refreshed after it.
@@ -153,6 +154,7 @@ class TableUpdates {
 
  private:
   State& state_;
+  const bool alone_;
   bool needs_refresh_ = false;
 };
 
@@ -161,7 +163,7 @@ bool failed(long result) noexcept { return result < 0 && result > -4096; }
 long follow_mmap(const SystemCall& call, TableUpdates& tables) noexcept {
   const long flags = call.arguments[3];
   const bool replaces = (flags & MAP_FIXED) != 0;
-  if (replaces) tables.assign(range_of(call.arguments[0], call.arguments[1]), 0);
+  if (replaces) tables.leave(range_of(call.arguments[0], call.arguments[1]));
   const long result = call_kernel(call);
   if (failed(result)) {
     if (replaces) tables.require_refresh();
@@ -172,10 +174,15 @@ long follow_mmap(const SystemCall& call, TableUpdates& tables) noexcept {
   return result;
 }
 
-long follow_munmap(const SystemCall& call, TableUpdates& tables) noexcept {
-  tables.assign(range_of(call.arguments[0], call.arguments[1]), 0);
+/// A call that only unmaps `range`.
+long follow_unmapping(const SystemCall& call, Range range, TableUpdates& tables) noexcept {
+  tables.leave(range);
   const long result = call_kernel(call);
-  if (failed(result)) tables.require_refresh();
+  if (failed(result)) {
+    tables.require_refresh();
+  } else {
+    tables.gone(range);
+  }
   return result;
 }
 
@@ -195,122 +202,78 @@ long follow_mprotect(const SystemCall& call, TableUpdates& tables) noexcept {
 long follow_brk(const SystemCall& call, TableUpdates& tables) noexcept {
   const auto page_end = [](long address) { return Range::pages(0, static_cast<std::uintptr_t>(address)).end; };
   const std::uintptr_t before = page_end(raw_syscall(SYS_brk, 0));
-  const std::uintptr_t wanted = page_end(call.arguments[0]);
-  if (call.arguments[0] != 0 && wanted < before) tables.assign({wanted, before}, 0);
+  const Range freed{call.arguments[0] != 0 ? page_end(call.arguments[0]) : before, before};
+  tables.leave(freed);
   const long result = call_kernel(call);
   const std::uintptr_t after = page_end(result);
   if (after > before) tables.assign({before, after}, access_of(PROT_READ | PROT_WRITE));
-  if (call.arguments[0] != 0 && wanted < before && after != wanted) tables.require_refresh();  // the kernel has refused
+  if (after == freed.begin) {
+    tables.gone(freed);
+  } else if (!freed.empty()) {
+    tables.require_refresh();  // the kernel has refused
+  }
   return result;
 }
 
 long follow_mremap(const SystemCall& call, TableUpdates& tables) noexcept {
   const auto& a = call.arguments;
-  const Range before = range_of(a[0], a[1]);
+  const bool second = a[1] == 0;  // it maps a shared mapping a second time
+  const Range before = range_of(a[0], second ? a[2] : a[1]);
   const Range after = range_of(a[0], a[2]);
   const bool fixed = (a[3] & MREMAP_FIXED) != 0;
   const bool known_flags = (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) == 0;
-  if (known_flags && !fixed && a[2] != 0 && after.end <= before.end) {  // shrinks in place; may span several mappings
-    tables.assign({after.end, before.end}, 0);
-    const long result = call_kernel(call);
-    if (failed(result)) tables.require_refresh();
-    return result;
+  if (known_flags && !fixed && !second && a[2] != 0 && after.end <= before.end) {  // may span several mappings
+    return follow_unmapping(call, {after.end, before.end}, tables);
   }
   const std::uint32_t access = tables.access_throughout(before);
-  if (fixed) tables.assign(range_of(a[4], a[2]), 0);
-  tables.assign(before, 0);
+  if (fixed) tables.leave(range_of(a[4], a[2]));
+  if (!second) tables.leave(before);
   const long result = call_kernel(call);
-  if (failed(result) || !known_flags || access == 0) {
-    tables.require_refresh();
-  } else {
-    tables.assign(range_of(result, a[2]), access);
+  if (!failed(result)) {
+    tables.moved(before, range_of(result, a[2]), access != 0 ? access : kMapped);
+    if (!second && known_flags && result != a[0]) tables.gone(before);
   }
+  if (failed(result) || !known_flags || second || access == 0) tables.require_refresh();
   return result;
 }
 
-/// The memory that a call unmaps, moves or replaces.
-struct Taken {
-  Range range;   // mremap: the range that it moves
-  Range target;  // mremap with MREMAP_FIXED: the range that it replaces
-};
-
-Taken taken_by(const SystemCall& call) noexcept {
-  const auto& a = call.arguments;
+/// Performs a watched call and updates the tables.
+long follow_call(const SystemCall& call, TableUpdates& tables) noexcept {
   switch (call.number) {
-    case SYS_munmap: return {range_of(a[0], a[1]), {}};
-    case SYS_mmap: return {(a[3] & MAP_FIXED) != 0 ? range_of(a[0], a[1]) : Range{}, {}};
-    case SYS_mremap:  // with old length 0 it maps a shared mapping a second time
-      return {range_of(a[0], a[1] != 0 ? a[1] : a[2]), (a[3] & MREMAP_FIXED) != 0 ? range_of(a[4], a[2]) : Range{}};
-    default: return {};
-  }
-}
-
-/// Performs a call on memory of which a part is excluded, with the gate held exclusively.  So the tables can keep the
-/// exclusion until the call has returned: it moves with the memory, and stays if the kernel refuses.
-long perform_exclusive(State& shared, const SystemCall& call, const Taken& taken) noexcept {
-  const Inside guard;
-  lock_exclusive(shared);
-  TableUpdates tables{shared};
-  const auto& a = call.arguments;
-  const std::uint32_t access = tables.access_throughout(taken.range);
-  tables.change(taken.range, kMapped | kExcluded, 0);
-  tables.change(taken.target, kMapped | kExcluded, 0);
-  const long result = call_kernel(call);
-  if (failed(result)) {
-    tables.require_refresh();
-  } else if (call.number == SYS_munmap) {
-    tables.assign(taken.range, 0);
-  } else if (call.number == SYS_mmap) {
-    tables.assign(range_of(result, a[1]), access_of(static_cast<int>(a[2])));
-    if ((a[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.require_refresh();
-  } else {
-    const Range now = range_of(result, a[2]);
-    tables.assign_moved(taken.range, now, access != 0 ? access : kMapped);
-    const bool old_stays = a[1] == 0 || (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) != 0;
-    if (result == a[0]) {
-      tables.assign({now.end, taken.range.end}, 0);
-    } else if (!old_stays) {
-      tables.assign(taken.range, 0);
-    }
-    if (access == 0 || old_stays) tables.require_refresh();
-  }
-  if (tables.needs_refresh()) read_all(shared);
-  unlock_exclusive(shared);
-  return result;
-}
-
-/// Performs any other call, with the gate held shared.  `again` becomes true if the tables have to be refreshed.
-long perform_shared(State& shared, const SystemCall& call, bool& again) noexcept {
-  const Inside guard;
-  lock_shared(shared);
-  TableUpdates tables{shared};
-  long result = 0;
-  switch (call.number) {
-    case SYS_mmap: result = follow_mmap(call, tables); break;
-    case SYS_munmap: result = follow_munmap(call, tables); break;
+    case SYS_mmap: return follow_mmap(call, tables);
+    case SYS_munmap: return follow_unmapping(call, range_of(call.arguments[0], call.arguments[1]), tables);
     case SYS_mprotect:
-    case SYS_pkey_mprotect: result = follow_mprotect(call, tables); break;
-    case SYS_brk: result = follow_brk(call, tables); break;
-    case SYS_mremap: result = follow_mremap(call, tables); break;
+    case SYS_pkey_mprotect: return follow_mprotect(call, tables);
+    case SYS_brk: return follow_brk(call, tables);
+    case SYS_mremap: return follow_mremap(call, tables);
     case SYS_shmat:
     case SYS_shmdt:
-    case SYS_remap_file_pages:
-      result = call_kernel(call);
-      tables.require_refresh();
-      break;
-    default: result = call_kernel(call); break;  // madvise changes no mapping
+    case SYS_remap_file_pages: tables.require_refresh(); return call_kernel(call);
+    default: return call_kernel(call);  // madvise changes no mapping
   }
-  unlock_shared(shared);
-  again = tables.needs_refresh();
-  return result;
 }
 
-/// True if a table excludes a byte of `taken`.
-bool excluded_some(State& shared, const Taken& taken) noexcept {
-  if (taken.range.empty() && taken.target.empty()) return false;
+/// True if a table excludes memory.
+bool excludes_some(State& state) noexcept {
   const Inside guard;
-  const TableUpdates tables{shared};
-  return tables.exclude_some(taken.range) || tables.exclude_some(taken.target);
+  bool some = false;
+  change_tables(state, [&](const MappingTable& table) { some = some || table.excludes_some(); });
+  return some;
+}
+
+/// Called once.
+Result<State*> make_state() noexcept {
+  void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return Error{Errc::no_memory, errno, "mmap(address space state)", 4096};
+  if (::madvise(page, 4096, MADV_WIPEONFORK) != 0) {
+    const int refused = errno;
+    ::munmap(page, 4096);
+    return Error{Errc::not_supported, refused, "madvise(MADV_WIPEONFORK)"};
+  }
+  static_assert(sizeof(State) <= 4096);
+  State* const made = std::construct_at(static_cast<State*>(page));
+  state_page.store(made, std::memory_order_release);
+  return made;
 }
 
 }  // namespace
@@ -327,11 +290,17 @@ long perform_followed(const SystemCall& call) noexcept {
     shared.missed.store(true, std::memory_order_relaxed);
     return result;
   }
-  bool again = false;
-  const Taken taken = taken_by(call);
-  const bool alone = excluded_some(shared, taken);
-  const long result = alone ? perform_exclusive(shared, call, taken) : perform_shared(shared, call, again);
-  if (again) {
+  // Memory that is excluded may be moved: only a call that is alone can tell afterwards what was excluded before.
+  const bool alone = excludes_some(shared);
+  TableUpdates tables{shared, alone};
+  long result = 0;
+  {
+    const Inside guard;
+    alone ? lock_exclusive(shared) : lock_shared(shared);
+    result = follow_call(call, tables);
+    alone ? unlock_exclusive(shared) : unlock_shared(shared);
+  }
+  if (tables.needs_refresh()) {
     refresh_all(shared);
   } else {
     refresh_if_missed(shared);
@@ -345,40 +314,23 @@ Result<void> follow(MappingTable& table) noexcept {
     return Error{Errc::not_supported, 0,
                  "address space: mappings can be followed only with the patcher (memory_monitor)"};
   }
-  State* shared = state();
-  if (shared == nullptr) {
-    void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return Error{Errc::no_memory, errno, "mmap(address space state)", 4096};
-    if (::madvise(page, 4096, MADV_WIPEONFORK) != 0) {
-      const int refused = errno;
-      ::munmap(page, 4096);
-      return Error{Errc::not_supported, refused, "madvise(MADV_WIPEONFORK)"};
-    }
-    static_assert(sizeof(State) <= 4096);
-    State* expected = nullptr;
-    shared = std::construct_at(static_cast<State*>(page));
-    if (!state_page.compare_exchange_strong(expected, shared, std::memory_order_acq_rel)) {
-      ::munmap(page, 4096);
-      shared = expected;
-    }
-  }
+  static const Result<State*> made = make_state();
+  if (!made) return made.error();
+  State& shared = **made;
   bool full = false;
-  detail::interested.fetch_add(1, std::memory_order_seq_cst);
   {
     const Inside guard;
-    const std::lock_guard lock{shared->changing};
-    const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
+    const std::lock_guard lock{shared.changing};
+    const std::uint32_t count = shared.count.load(std::memory_order_relaxed);
     full = count == kMostTables;
     if (!full) {
-      shared->tables[count] = &table;
-      shared->count.store(count + 1, std::memory_order_release);
+      shared.tables[count] = &table;
+      shared.count.store(count + 1, std::memory_order_release);
     }
   }
-  if (full) {
-    detail::interested.fetch_sub(1, std::memory_order_seq_cst);
-    return Error{Errc::limit_reached, 0, "address space: tables that follow in one process", kMostTables};
-  }
-  refresh_all(*shared);
+  if (full) return Error{Errc::limit_reached, 0, "address space: tables that follow in one process", kMostTables};
+  detail::interested.fetch_add(1, std::memory_order_seq_cst);
+  refresh_all(shared);
   return {};
 }
 

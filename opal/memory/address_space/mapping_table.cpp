@@ -327,17 +327,6 @@ std::uint32_t MappingTable::access_throughout(Range range) const noexcept {
   return access;
 }
 
-bool MappingTable::excludes_some(Range range) const noexcept {
-  if (excluded_ == 0) return false;
-  for (std::uintptr_t from = range.begin; from < range.end;) {
-    const std::uint32_t node = first_ending_after(from);
-    if (node == 0 || at(node).range.begin >= range.end) return false;
-    if ((at(node).access & kExcluded) != 0) return true;
-    from = at(node).range.end;
-  }
-  return false;
-}
-
 void MappingTable::assign_moved(Range from, Range to, std::uint32_t access) noexcept {
   bool last_excluded = false;
   for (std::uintptr_t offset = 0; offset < to.size();) {

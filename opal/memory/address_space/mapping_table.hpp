@@ -90,8 +90,8 @@ class OPAL_EXPORT MappingTable {
 
   /// The access that all bytes of `range` have, without kExcluded; 0 if it differs or a part is not mapped.
   [[nodiscard]] std::uint32_t access_throughout(Range range) const noexcept;
-  /// True if a byte of `range` is excluded.
-  [[nodiscard]] bool excludes_some(Range range) const noexcept;
+  /// True if a byte is excluded.
+  [[nodiscard]] bool excludes_some() const noexcept { return excluded_ != 0; }
   /// Records that mremap() has moved `from` to `to`: `to` is mapped with `access`, and is excluded where `from` was.
   /// If `to` is longer, its last part is excluded if the end of `from` was.
   void assign_moved(Range from, Range to, std::uint32_t access) noexcept;
