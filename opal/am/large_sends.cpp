@@ -10,26 +10,6 @@
 
 namespace opal::am {
 
-std::uint32_t LargeSends::take_slot() {
-  if (free_.empty()) {
-    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
-    slots_.emplace_back();
-  }
-  const std::uint32_t slot = free_.back();
-  free_.pop_back();
-  return slot;
-}
-
-Completion& LargeSends::end(std::uint32_t slot) noexcept {
-  Outgoing& message = slots_[slot];
-  message.route = nullptr;
-  ++message.generation;
-  message.memory.reset();
-  message.offer = {};
-  free_.push_back(slot);
-  return *message.completion;
-}
-
 Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan header, ByteSpan payload,
                       Completion& completion) noexcept {
   auto memory = to.expose(const_cast<std::byte*>(payload.data()), payload.size(), Rights::remote_read);
@@ -40,17 +20,10 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
                        {Errc::invalid_argument, 0, "send: the header does not fit into one message", header.size()});
   }
 
-  const std::uint32_t slot = take_slot();
-  Outgoing& message = slots_[slot];
-  message.to = &to;
-  message.completion = &completion;
-  message.memory = std::move(*memory);
-  const auto give_back = [&](const Error& why) {
-    (void)end(slot);
-    return btl::refuse(completion, why);
-  };
-  // The name: generation and slot.  The receiver returns it in its LargeEnd.
-  const wire::LargeOffer offer{(std::uint64_t{message.generation} << 32) | slot,
+  // Owned by this call during the post, which may find that the peer has failed and call route_gone(): this post then
+  // reports the failure.
+  Outgoing message{next_name_++, &to, &completion, std::move(*memory), {}};
+  const wire::LargeOffer offer{message.name,
                                reinterpret_cast<std::uint64_t>(payload.data()),
                                payload.size(),
                                static_cast<std::uint32_t>(header.size()),
@@ -62,27 +35,25 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
   const ByteSpan head{front.data(), sizeof offer + handle.size()};
 
   const auto known = routes_.find(&route);
-  if (known != routes_.end() && (known->second.in_flight == wire::kMostOffers || !known->second.waiting.empty())) {
+  if (known != routes_.end() &&
+      (known->second.in_flight.size() == wire::kMostOffers || !known->second.waiting.empty())) {
     Route& state = known->second;
     const std::size_t bytes = sizeof(Outgoing) + head.size() + header.size();
     if (state.waiting_bytes + bytes > pending_limit_) {
-      return give_back({Errc::limit_reached, 0, "send: am_pending_limit bytes wait already", bytes});
+      return btl::refuse(completion, {Errc::limit_reached, 0, "send: am_pending_limit bytes wait already", bytes});
     }
     message.offer.reserve(head.size() + header.size());
     message.offer.assign(head.begin(), head.end());
     message.offer.insert(message.offer.end(), header.begin(), header.end());
-    message.route = &route;
-    state.waiting.push_back(slot);
+    state.waiting.push_back(std::move(message));
     state.waiting_bytes += bytes;
     completion.error = {};
     return Post::queued;
   }
-  // The post may find that the peer has failed and call route_gone().  message.route is still null, so route_gone()
-  // does not complete this message too: this post reports the failure.  send_or_queue() never returns again.
-  if (to.send_or_queue(wire::kLargeOffer, head, header) != Post::done) return give_back(to.error());
-  if (route.dead()) return give_back(route.error());
-  message.route = &route;
-  ++routes_[&route].in_flight;
+  // send_or_queue() never returns again.
+  if (to.send_or_queue(wire::kLargeOffer, head, header) != Post::done) return btl::refuse(completion, to.error());
+  if (route.dead()) return btl::refuse(completion, route.error());
+  routes_[&route].in_flight.emplace(message.name, std::move(message));
   completion.error = {};
   return Post::queued;
 }
@@ -90,37 +61,33 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
 void LargeSends::send_waiting(const btl::Endpoint& route) noexcept {
   // Looked up again in each round: a post or a completion may erase the entry.
   for (auto state = routes_.find(&route); state != routes_.end(); state = routes_.find(&route)) {
-    if (state->second.waiting.empty() || state->second.in_flight >= wire::kMostOffers) return;
-    const std::uint32_t slot = state->second.waiting.front();
-    Outgoing& message = slots_[slot];
-    state->second.waiting.pop_front();
-    state->second.waiting_bytes -= sizeof(Outgoing) + message.offer.size();
-    ++state->second.in_flight;
-    Endpoint& to = *message.to;
-    const std::uint32_t generation = message.generation;
-    const std::vector<std::byte> offer = std::exchange(message.offer, {});
-    if (to.send_or_queue(wire::kLargeOffer, offer, {}) == Post::done) continue;
-    if (slots_[slot].generation != generation)
-      continue;  // the post found that the peer has failed; route_gone() has ended it
-    if (const auto now = routes_.find(&route); now != routes_.end()) --now->second.in_flight;
-    const Error why = to.error();
-    end(slot).finish(why);
+    auto& [in_flight, waiting, waiting_bytes] = state->second;
+    if (waiting.empty() || in_flight.size() >= wire::kMostOffers) return;
+    Outgoing message = std::move(waiting.front());
+    waiting.pop_front();
+    waiting_bytes -= sizeof(Outgoing) + message.offer.size();
+    const Post post = message.to->send_or_queue(wire::kLargeOffer, std::exchange(message.offer, {}), {});
+    if (post == Post::done && !route.dead()) {
+      routes_[&route].in_flight.emplace(message.name, std::move(message));
+      continue;
+    }
+    message.memory.reset();
+    message.completion->finish(route.dead() ? route.error() : message.to->error());
   }
 }
 
 void LargeSends::on_end(btl::Delivery& delivery) noexcept {
   wire::LargeEnd ended{};
   if (!read_object(delivery.data, ended)) return;
-  const std::uint64_t slot = ended.name & 0xffffffffU;
-  if (slot >= slots_.size()) return;
-  Outgoing& message = slots_[slot];
-  // A waiting offer has not been sent, so a LargeEnd that names it is forged.
-  if (message.route != &delivery.from || message.generation != ended.name >> 32 || !message.offer.empty()) return;
-  Completion& completion = end(static_cast<std::uint32_t>(slot));
-  --routes_[&delivery.from].in_flight;
+  const auto state = routes_.find(&delivery.from);
+  if (state == routes_.end()) return;
+  auto message = state->second.in_flight.extract(ended.name);
+  if (message.empty()) return;  // late or forged; the offer of a waiting message has not been sent
+  Completion& completion = *message.mapped().completion;
+  message = {};  // ends the exposure
   send_waiting(delivery.from);
   if (const auto now = routes_.find(&delivery.from);
-      now != routes_.end() && now->second.in_flight == 0 && now->second.waiting.empty()) {
+      now != routes_.end() && now->second.in_flight.empty() && now->second.waiting.empty()) {
     routes_.erase(now);
   }
   const Errc code = wire::code_of(ended.code);
@@ -128,12 +95,12 @@ void LargeSends::on_end(btl::Delivery& delivery) noexcept {
 }
 
 void LargeSends::route_gone(const btl::Endpoint& route, const Error& why) noexcept {
-  if (routes_.erase(&route) == 0) return;
+  auto gone = routes_.extract(&route);
+  if (gone.empty()) return;
   std::vector<Completion*> ended;
-  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].route == &route) ended.push_back(&end(slot));
-  }
-  // The completions run last: they may post, which changes slots_ and routes_.
+  for (const auto& [name, message] : gone.mapped().in_flight) ended.push_back(message.completion);
+  for (const Outgoing& message : gone.mapped().waiting) ended.push_back(message.completion);
+  gone = {};  // ends the exposures
   for (Completion* completion : ended) completion->finish(why);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -39,27 +40,22 @@ class LargeSends {
 
  private:
   struct Outgoing {
-    std::uint32_t generation = 0;
-    const btl::Endpoint* route = nullptr;  // null: the slot is free, or send() is posting its offer
-    Endpoint* to = nullptr;
-    Completion* completion = nullptr;
+    std::uint64_t name;
+    Endpoint* to;
+    Completion* completion;
     ExposedMemory memory;
-    std::vector<std::byte> offer;  // the bytes of the offer while it waits; else empty
+    std::vector<std::byte> offer;  // its bytes while it waits; else empty
   };
   struct Route {
-    std::size_t in_flight = 0;          // offers, at most wire::kMostOffers
-    std::deque<std::uint32_t> waiting;  // slots of waiting offers, oldest first
-    std::size_t waiting_bytes = 0;      // of their offers
+    std::map<std::uint64_t, Outgoing> in_flight;  // by name; at most wire::kMostOffers
+    std::deque<Outgoing> waiting;                 // oldest first
+    std::size_t waiting_bytes = 0;
   };
 
-  std::uint32_t take_slot();
-  /// Frees the slot and returns its completion, which the caller runs.
-  Completion& end(std::uint32_t slot) noexcept;
   void send_waiting(const btl::Endpoint& route) noexcept;
 
   const std::size_t pending_limit_;
-  std::deque<Outgoing> slots_;  // stable addresses
-  std::vector<std::uint32_t> free_;
+  std::uint64_t next_name_ = 0;
   std::unordered_map<const btl::Endpoint*, Route> routes_;  // routes with a message in flight or waiting
 };
 

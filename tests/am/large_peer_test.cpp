@@ -98,8 +98,8 @@ TEST_F(LargePeer, ATruncatedOfferIsDropped) {
 TEST_F(LargePeer, AForgedEndEndsNothing) {
   Flag flag;
   ASSERT_EQ(peer->send(kTag, {}, payload, flag), Post::queued);
-  end(1, 0);                       // no such slot
-  end(std::uint64_t{1} << 32, 0);  // another generation
+  end(1, 0);  // names that no message has
+  end(std::uint64_t{1} << 32, 0);
   EXPECT_EQ(flag.calls, 0);
   end(0, 999);
   EXPECT_EQ(flag.calls, 1);
