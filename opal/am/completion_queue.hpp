@@ -58,6 +58,10 @@ class CompletionQueue {
     slot->error = {};
     return slot;
   }
+  /// A number below the capacity: no other completion of this queue has the same.
+  [[nodiscard]] std::size_t index_of(const Completion& taken) const noexcept {
+    return static_cast<std::size_t>(&static_cast<const Slot&>(taken) - slots_.data());
+  }
   Post settle(Completion& completion, Post posted) noexcept {
     if (posted == Post::queued) return posted;  // the slot may be in use for another operation already
     const Lock::Guard guard{context_.lock()};

@@ -23,27 +23,16 @@ struct opal_queue {
   /// The completion that a program posts with, and the queue's entry for the end of that operation.
   struct Slot {
     opal_completion_t completion;  // first: its address is the slot's
-    opal_queue* queue;
     opal::Completion* entry;
   };
-
-  opal_queue(opal::am::Context& context, std::size_t capacity)
-      : context(context), queue(context, capacity), slots(capacity) {
-    for (Slot& slot : slots) free.push_back(&slot);
-  }
-  static Slot& slot_of(opal_completion_t& completion) noexcept { return reinterpret_cast<Slot&>(completion); }
-  static void on_end(opal_completion_t* completion) noexcept {
-    Slot& slot = slot_of(*completion);
-    const opal_status_t status = completion->status;
-    slot.queue->free.push_back(&slot);
-    slot.entry->finish(Error{to_code(status)});
+  static opal::Completion& entry_of(opal_completion_t& completion) noexcept {
+    return *reinterpret_cast<Slot&>(completion).entry;
   }
 
-  opal::am::Context& context;
+  opal_queue(opal::am::Context& context, std::size_t capacity) : queue(context, capacity), slots(capacity) {}
+
   opal::am::CompletionQueue queue;
-  std::vector<Slot> slots;
-  std::vector<Slot*>
-      free;  // under the Context's lock; at most `capacity` slots, so push_back() allocates only in the constructor
+  std::vector<Slot> slots;  // one for each entry of the queue
 };
 
 namespace {
@@ -111,26 +100,24 @@ void opal_queue_destroy(opal_queue_t* queue) noexcept { const std::unique_ptr<op
 
 opal_completion_t* opal_queue_take(opal_queue_t* queue, void* user) noexcept {
   if (queue == nullptr) return nullptr;
-  const opal::am::Lock::Guard guard{queue->context.lock()};
   opal::Completion* const entry = queue->queue.take(user);
   if (entry == nullptr) return nullptr;
-  opal_queue::Slot& slot = *queue->free.back();
-  queue->free.pop_back();
-  slot = {{}, queue, entry};
-  slot.completion.fn = &opal_queue::on_end;
+  opal_queue::Slot& slot = queue->slots[queue->queue.index_of(*entry)];
+  slot = {{}, entry};
+  slot.completion.fn = [](opal_completion_t* self) {
+    opal_queue::entry_of(*self).finish(Error{to_code(self->status)});
+  };
   return &slot.completion;
 }
 
 opal_status_t opal_queue_settle(opal_queue_t* queue, opal_completion_t* completion, opal_status_t posted) noexcept {
   if (queue == nullptr || completion == nullptr)
     return misuse("opal_queue_settle: a queue and its completion are needed");
-  if (posted == OPAL_QUEUED) return posted;  // on_end() may have run and freed the slot
-  const opal::am::Lock::Guard guard{queue->context.lock()};
-  opal_queue::Slot& slot = opal_queue::slot_of(*completion);
-  queue->free.push_back(&slot);
-  slot.entry->error = Error{to_code(posted)};
+  if (posted == OPAL_QUEUED) return posted;  // the slot may be in use for another operation already
+  opal::Completion& entry = opal_queue::entry_of(*completion);
+  entry.error = Error{to_code(posted)};
   const Post post = posted == OPAL_AGAIN ? Post::again : posted == OPAL_DONE ? Post::done : Post::failed;
-  return queue->queue.settle(*slot.entry, post) == Post::again ? OPAL_AGAIN : OPAL_QUEUED;
+  return queue->queue.settle(entry, post) == Post::again ? OPAL_AGAIN : OPAL_QUEUED;
 }
 
 size_t opal_queue_poll(opal_queue_t* queue, opal_queue_entry_t* entries, size_t count) noexcept {
@@ -142,9 +129,8 @@ size_t opal_queue_poll(opal_queue_t* queue, opal_queue_entry_t* entries, size_t 
 size_t opal_queue_wait(opal_queue_t* queue, opal_queue_entry_t* entries, size_t count, int timeout_ms) noexcept {
   if (queue == nullptr || entries == nullptr || count == 0) return 0;
   opal::am::CompletionQueue::Entry ended[kMostEntries];
-  return to_entries(
-      {ended, queue->queue.wait({ended, std::min(count, kMostEntries)}, std::chrono::milliseconds{timeout_ms})},
-      entries);
+  const std::chrono::milliseconds timeout{timeout_ms};
+  return to_entries({ended, queue->queue.wait({ended, std::min(count, kMostEntries)}, timeout)}, entries);
 }
 
 }  // extern "C"
