@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "opal/core/system/raw_syscall.hpp"
@@ -275,16 +276,24 @@ void MappingTable::assign(Range range, std::uint32_t access) noexcept {
   if (access != 0) add(range, access);
 }
 
-void MappingTable::change(Range range, std::uint32_t keep, std::uint32_t add) noexcept {
-  for (std::uintptr_t from = range.begin; from < range.end;) {
-    const std::uint32_t node = first_ending_after(from);
-    if (node == 0) return;
-    const MappedRange found = at(node);
-    if (found.range.begin >= range.end) return;
-    const Range piece{std::max(from, found.range.begin), std::min(range.end, found.range.end)};
-    from = piece.end;
-    assign(piece, (found.access & keep) | add);
+/// Calls visit(piece, access) for each part of `range` that has one access; 0: nothing is mapped there.  visit() may
+/// change the piece.
+template <class Visit>
+void MappingTable::for_each_piece(Range range, Visit visit) const {
+  while (!range.empty()) {
+    const std::uint32_t node = first_ending_after(range.begin);
+    const MappedRange found = node != 0 ? at(node) : MappedRange{{range.end, range.end}, 0};
+    const bool mapped = found.range.begin <= range.begin;
+    const Range piece{range.begin, std::min(range.end, mapped ? found.range.end : found.range.begin)};
+    visit(piece, mapped ? found.access : 0U);
+    range.begin = piece.end;
   }
+}
+
+void MappingTable::change(Range range, std::uint32_t keep, std::uint32_t add) noexcept {
+  for_each_piece(range, [&](Range piece, std::uint32_t access) {
+    if (access != 0) assign(piece, (access & keep) | add);
+  });
 }
 
 void MappingTable::begin_replacing() noexcept {
@@ -302,46 +311,28 @@ void MappingTable::end_replacing() noexcept { set_from_kernel({replaced_, UINTPT
 
 /// Sets `range` to `access`, the kernel's.  Parts that were excluded and are still mapped stay excluded.
 void MappingTable::set_from_kernel(Range range, std::uint32_t access) noexcept {
-  for (std::uintptr_t from = range.begin; from < range.end;) {
-    const std::uint32_t node = first_ending_after(from);
-    const MappedRange found = node != 0 ? at(node) : MappedRange{{range.end, range.end}, 0};
-    const std::uintptr_t begin = std::min(std::max(found.range.begin, from), range.end);
-    const std::uintptr_t end = std::min(found.range.end, range.end);
-    assign({from, begin}, access);
-    if (begin < end) assign({begin, end}, access == 0 ? 0 : access | (found.access & kExcluded));
-    from = std::max(begin, end);
-  }
+  for_each_piece(range, [&](Range piece, std::uint32_t before) {
+    assign(piece, access == 0 ? 0 : access | (before & kExcluded));
+  });
 }
 
 std::uint32_t MappingTable::access_throughout(Range range) const noexcept {
-  std::uint32_t access = 0;
-  for (std::uintptr_t from = range.begin; from < range.end;) {
-    const std::uint32_t node = first_ending_after(from);
-    if (node == 0) return 0;
-    const MappedRange found = at(node);
-    const std::uint32_t here = found.access & ~kExcluded;
-    if (found.range.begin > from || (access != 0 && access != here)) return 0;
-    access = here;
-    from = found.range.end;
-  }
-  return access;
+  std::optional<std::uint32_t> common;
+  for_each_piece(range, [&](Range /*piece*/, std::uint32_t access) {
+    access &= ~kExcluded;
+    common = common.value_or(access) == access ? access : 0U;
+  });
+  return common.value_or(0);
 }
 
 void MappingTable::assign_moved(Range from, Range to, std::uint32_t access) noexcept {
-  bool last_excluded = false;
-  for (std::uintptr_t offset = 0; offset < to.size();) {
-    const std::uintptr_t source = from.begin + offset;
-    std::uintptr_t end = to.size();
-    if (source < from.end) {
-      const std::uint32_t node = first_ending_after(source);
-      const MappedRange found = node != 0 ? at(node) : MappedRange{{from.end, from.end}, 0};
-      const bool here = found.range.begin <= source;
-      last_excluded = here && (found.access & kExcluded) != 0;
-      end = std::min({end, from.size(), (here ? found.range.end : found.range.begin) - from.begin});
-    }
-    assign({to.begin + offset, to.begin + end}, access | (last_excluded ? kExcluded : 0U));
-    offset = end;
-  }
+  const std::uintptr_t distance = to.begin - from.begin;  // modulo 2^64
+  std::uint32_t excluded = 0;
+  for_each_piece({from.begin, from.begin + std::min(from.size(), to.size())}, [&](Range piece, std::uint32_t before) {
+    excluded = before & kExcluded;
+    assign({piece.begin + distance, piece.end + distance}, access | excluded);
+  });
+  assign({from.end + distance, to.end}, access | excluded);
 }
 
 std::vector<MappedRange> MappingTable::ranges() const {

@@ -109,6 +109,8 @@ class OPAL_EXPORT MappingTable {
   [[nodiscard]] MappedRange at(std::uint32_t node) const noexcept;
   [[nodiscard]] std::uint32_t first_ending_after(std::uintptr_t address) const noexcept;
   [[nodiscard]] std::uint32_t last_beginning_before(std::uintptr_t address) const noexcept;
+  template <class Visit>
+  void for_each_piece(Range range, Visit visit) const;
   void set_from_kernel(Range range, std::uint32_t access) noexcept;
   // These require that a Change exists.
   void clear(Range range) noexcept;
