@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <charconv>
 #include <cstring>
 
 #include "opal/core/system/raw_syscall.hpp"
@@ -15,12 +16,9 @@ namespace {
 /// Parses the number before `end`, and removes it and `end` from the front of `text`.
 std::uint64_t take_hexadecimal(std::string_view& text, char end) noexcept {
   std::uint64_t value = 0;
-  std::size_t i = 0;
-  for (; i < text.size() && text[i] != end; ++i) {
-    const char c = text[i];
-    value = value * 16 + static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
-  }
-  text.remove_prefix(i < text.size() ? i + 1 : i);
+  (void)std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  const std::size_t length = text.find(end);
+  text.remove_prefix(length < text.size() ? length + 1 : text.size());
   return value;
 }
 

@@ -5,25 +5,13 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "opal/core/log.hpp"
 
 namespace opal::memory {
 namespace {
 
-struct Process {
-  std::mutex mutex;
-  std::string asked_for;  // Config::monitor of the first start_monitor()
-  Choice choice;          // constant once `chosen` is true
-  std::atomic<bool> chosen{false};
-};
-
-/// Never destroyed: a patched call may call chosen_monitor() at any time.
-Process& process() noexcept {
-  static auto& instance = *std::make_unique<Process>().release();
-  return instance;
-}
+constinit std::atomic<const Choice*> chosen{nullptr};
 
 Choice choose(const std::string& wanted) {
   if (wanted == "none") return {nullptr, "memory_monitor is none\n"};
@@ -37,25 +25,25 @@ Choice choose(const std::string& wanted) {
 }  // namespace
 
 const Choice& start_monitor(const Config& config) {
-  Process& state = process();
-  const std::lock_guard lock{state.mutex};
-  if (!state.chosen.load(std::memory_order_relaxed)) {
-    state.asked_for = config.monitor;
-    state.choice = choose(config.monitor);
-    state.chosen.store(true, std::memory_order_release);
-    log::debug("memory", "monitor: {}\n{}", state.choice.monitor != nullptr ? state.choice.monitor : "none",
-               state.choice.reasons);
-  } else if (config.monitor != state.asked_for) {
+  struct First {
+    std::string asked_for;
+    Choice choice;
+  };
+  // Never destroyed: a patched call may call chosen_monitor() at any time.
+  static const First& first = *std::make_unique<First>(First{config.monitor, choose(config.monitor)}).release();
+  const auto& [asked_for, choice] = first;
+  chosen.store(&choice, std::memory_order_release);
+  log::once(log::Level::debug, "memory_monitor", "memory", "monitor: {}\n{}",
+            choice.monitor != nullptr ? choice.monitor : "none", choice.reasons);
+  if (config.monitor != asked_for) {
     log::once(log::Level::warn, "second memory_monitor", "memory",
               "memory_monitor {} comes too late: this process already has {}, and there is one per process",
-              config.monitor, state.asked_for);
+              config.monitor, asked_for);
   }
-  return state.choice;
+  return choice;
 }
 
-const Choice* chosen_monitor() noexcept {
-  return process().chosen.load(std::memory_order_acquire) ? &process().choice : nullptr;
-}
+const Choice* chosen_monitor() noexcept { return chosen.load(std::memory_order_acquire); }
 
 bool monitored() noexcept {
   const Choice* const choice = chosen_monitor();
