@@ -23,24 +23,26 @@ class NoTransport final : public btl::MessageTransport {
   NoTransport(const btl::ModuleParameters& parameters, std::size_t max_send)
       : btl::MessageTransport(parameters, {.transport = "none", .max_send = max_send}) {}
 
-  /// Adds an endpoint to the peer of `route`, dead if `route` is dead.
-  btl::Endpoint& add(const btl::Endpoint& route) { return keep(std::make_unique<Endpoint>(*this, route)); }
   /// Adds an endpoint to a peer that is being connected.
-  btl::Endpoint& add(const PeerId& peer) { return keep(std::make_unique<Endpoint>(*this, peer)); }
+  btl::Endpoint& add(const PeerId& peer) { return add_with(peer); }
+  /// Adds an endpoint to the peer of `route`, dead if `route` is dead.
+  btl::Endpoint& add(const btl::Endpoint& route) {
+    Endpoint& added = add_with(route.peer());
+    if (route.dead()) added.fail(route.error());
+    return added;
+  }
   /// Marks the endpoint dead; the next progress() reports the failure.
   void fail(btl::Endpoint& endpoint, const Error& why) {
     static_cast<Endpoint&>(endpoint).fail(why);
     failed_.push_back(&endpoint);
   }
   /// Adds an endpoint to the peer of `route`, which failed with `why` and may reconnect until give_up().
-  btl::Endpoint& add_gone(const btl::Endpoint& route, const Error& why) {
-    return keep(std::make_unique<Endpoint>(*this, route.peer(), why));
-  }
+  btl::Endpoint& add_gone(const btl::Endpoint& route, const Error& why) { return add_with(route.peer(), why); }
   /// Adds a dead endpoint without a peer.
   btl::Endpoint& add_dead(const Error& why) {
-    auto endpoint = std::make_unique<Endpoint>(*this, PeerId{}, why);
-    (void)endpoint->give_up();
-    return keep(std::move(endpoint));
+    Endpoint& added = add_with({});
+    added.fail(why);
+    return added;
   }
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
@@ -69,7 +71,7 @@ class NoTransport final : public btl::MessageTransport {
   /// Marks all endpoints of add_gone() dead; the next progress() reports them.
   void give_up() noexcept {
     for (const auto& [key, endpoint] : endpoints_) {
-      if (endpoint->give_up()) failed_.push_back(endpoint.get());
+      if (const auto why = std::exchange(endpoint->gone, std::nullopt)) fail(*endpoint, *why);
     }
   }
   [[nodiscard]] int wait_fd() const noexcept override { return -1; }
@@ -77,27 +79,16 @@ class NoTransport final : public btl::MessageTransport {
 
  private:
   struct Endpoint final : btl::Endpoint {
-    Endpoint(btl::Module& module, const btl::Endpoint& before) noexcept : btl::Endpoint(module, before.peer()) {
-      if (before.dead()) mark_dead(before.error());
-    }
-    Endpoint(btl::Module& module, const PeerId& peer) noexcept : btl::Endpoint(module, peer) {}
-    Endpoint(btl::Module& module, const PeerId& peer, const Error& why) noexcept
-        : btl::Endpoint(module, peer), gone_(why) {}
+    Endpoint(btl::Module& module, const PeerId& peer, const std::optional<Error>& gone) noexcept
+        : btl::Endpoint(module, peer), gone(gone) {}
     [[nodiscard]] std::string describe() const override { return dead() ? "the peer has gone" : "not connected"; }
     void fail(const Error& why) noexcept { mark_dead(why); }
-    /// Marks an endpoint of add_gone() dead; true if it was one.
-    [[nodiscard]] bool give_up() noexcept {
-      if (gone_) mark_dead(*gone_);
-      return std::exchange(gone_, std::nullopt).has_value();
-    }
-
-   private:
-    std::optional<Error> gone_{};  // why the peer failed; set by add_gone() until give_up()
+    std::optional<Error> gone;  // why the peer failed; set by add_gone() until give_up()
   };
-  btl::Endpoint& keep(std::unique_ptr<Endpoint> endpoint) {
-    btl::Endpoint& kept = *endpoint;
-    endpoints_.emplace(&kept, std::move(endpoint));
-    return kept;
+  Endpoint& add_with(const PeerId& peer, const std::optional<Error>& gone = {}) {
+    auto endpoint = std::make_unique<Endpoint>(*this, peer, gone);
+    const btl::Endpoint* const key = endpoint.get();
+    return *(endpoints_[key] = std::move(endpoint));
   }
   Post transfer(btl::RdmaOperation::Kind /*kind*/, btl::Endpoint& to, std::byte* /*local*/,
                 const MemoryHandle* /*local_handle*/, std::uint64_t /*address*/, const MemoryHandle& /*remote*/,
