@@ -44,10 +44,18 @@ void Endpoint::take_over() noexcept {
   if (parents_route_ != nullptr) route_ = std::exchange(parents_route_, nullptr);
 }
 
+namespace {
+
+Post fail(btl::Endpoint& route, const Error& why) noexcept {
+  route.set_error(why);
+  return Post::failed;
+}
+
+}  // namespace
+
 Post Endpoint::refuse_tag(Tag tag) noexcept {
   const Lock::Guard guard{lock_};
-  route_->set_error({Errc::invalid_argument, 0, "send: 0 and 0xffff are not tags", tag});
-  return Post::failed;
+  return fail(*route_, {Errc::invalid_argument, 0, "send: 0 and 0xffff are not tags", tag});
 }
 
 /// send_inline() also while messages are queued and for GPU memory.
@@ -76,27 +84,21 @@ Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   if (!is_tag(tag)) return refuse_tag(tag);
   const Lock::Guard guard{lock_};
-  if (leaving_) {
-    route_->set_error({Errc::canceled, 0, "am: disconnected"});
-    return Post::failed;
-  }
+  if (leaving_) return fail(*route_, {Errc::canceled, 0, "am: disconnected"});
   const std::size_t size = header.size() + payload.size();
   const Post post = send_special(tag, header, payload);
   if (post != Post::again) return post;
   Context::State& state = *context_.state_;
   if (size > route_->module().attributes().max_send) {  // queued, it would fail later and nothing would report it
-    route_->set_error({Errc::invalid_argument, 0, "send_or_queue: longer than max_send", size});
-    return Post::failed;
+    return fail(*route_, {Errc::invalid_argument, 0, "send_or_queue: longer than max_send", size});
   }
   if ((has_pending() ? pending_->bytes : 0) + size > state.config.pending_limit.bytes) {
-    route_->set_error({Errc::limit_reached, 0, "send_or_queue: am_pending_limit bytes wait already", size});
-    return Post::failed;
+    return fail(*route_, {Errc::limit_reached, 0, "send_or_queue: am_pending_limit bytes wait already", size});
   }
   std::vector<std::byte> bytes(size);
   if (!header.empty()) std::memcpy(bytes.data(), header.data(), header.size());
   if (const auto copied = gpu::copy(bytes.data() + header.size(), payload.data(), payload.size()); !copied) {
-    route_->set_error(copied.error());
-    return Post::failed;
+    return fail(*route_, copied.error());
   }
   if (!has_pending()) state.pending.push_back(this);
   state.retry = true;
@@ -155,26 +157,21 @@ Post Endpoint::send_iov(Tag tag, std::span<const ByteSpan> parts) noexcept {
   const std::size_t max_send = route_->module().attributes().max_send;
   for (const ByteSpan part : parts) {
     if (part.size() > max_send - size) {
-      route_->set_error({Errc::invalid_argument, 0, "send_iov: longer than max_send", part.size()});
-      return Post::failed;
+      return fail(*route_, {Errc::invalid_argument, 0, "send_iov: longer than max_send", part.size()});
     }
     size += part.size();
   }
   if (has_pending()) return Post::again;
-  const auto fail = [this](const Error& why) {
-    route_->set_error(why);
-    return Post::failed;
-  };
   if (size <= kShortMessage) {
     std::array<std::byte, kShortMessage> message;
-    if (const auto copied = gather(message.data(), parts); !copied) return fail(copied.error());
+    if (const auto copied = gather(message.data(), parts); !copied) return fail(*route_, copied.error());
     return send_inline(tag, {message.data(), size}, {});
   }
   if (route_->dead()) return Post::failed;
   route_->set_error({});
   btl::Fragment fragment = route_->module().alloc(*route_, size);
   if (!fragment) return route_->error().code == Errc{} ? Post::again : Post::failed;
-  if (const auto copied = gather(fragment.data().data(), parts); !copied) return fail(copied.error());
+  if (const auto copied = gather(fragment.data().data(), parts); !copied) return fail(*route_, copied.error());
   return route_->module().send(fragment, tag);
 }
 
