@@ -2,12 +2,15 @@
 #include "opal/core/config/value.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include "opal/core/text.hpp"
 
@@ -52,28 +55,34 @@ Parsed parse_bool(std::string_view text) {
   return bad("is neither true nor false");
 }
 
-/// The whole number at the start of `text`, decimal or hexadecimal with 0x; nullopt if there is none or it does not fit
-/// (`too_large`).  `rest` becomes the text after the number.
-std::optional<std::uint64_t> leading_number(std::string_view text, std::string_view& rest, bool& too_large) {
+/// `text` = whole number, decimal or hexadecimal with 0x, optional blanks, optional suffix.  A number without suffix is
+/// multiplied by `bare_factor`.  nullopt if it is none, or does not fit (`too_large`).
+std::optional<std::uint64_t> parse_scaled(std::string_view text, std::span<const Suffix> suffixes,
+                                          std::uint64_t bare_factor, bool& too_large) {
   const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
   if (hexadecimal) text.remove_prefix(2);
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, hexadecimal ? 16 : 10);
   too_large = error == std::errc::result_out_of_range;
   if (error != std::errc{}) return std::nullopt;
-  rest = text.substr(static_cast<std::size_t>(end - text.data()));
-  return number;
+  const std::string_view rest = trimmed(text.substr(static_cast<std::size_t>(end - text.data())));
+  std::uint64_t factor = rest.empty() ? bare_factor : 0;
+  for (const Suffix& suffix : suffixes) {
+    if (rest == suffix.text) factor = suffix.factor;
+  }
+  if (factor == 0) return std::nullopt;
+  too_large = __builtin_mul_overflow(number, factor, &number);
+  return too_large ? std::nullopt : std::optional{number};
 }
 
 template <class N>
 Parsed parse_integer(std::string_view text) {
-  std::string_view rest;
   bool too_large = false;
-  const std::optional<std::uint64_t> number = leading_number(text, rest, too_large);
+  const std::optional<std::uint64_t> number = parse_scaled(text, {}, 1, too_large);
   if (too_large || (number && *number > std::numeric_limits<N>::max())) {
     return bad(fmt::format("does not fit into {} bits", sizeof(N) * 8));
   }
-  if (!number || !rest.empty()) return bad("is not a whole number >= 0");
+  if (!number) return bad("is not a whole number >= 0");
   return {Value{static_cast<N>(*number)}, {}};
 }
 
@@ -81,27 +90,6 @@ Parsed parse_real(std::string_view text) {
   const auto number = parse_number<double>(text);
   if (!number || !std::isfinite(*number)) return bad("is not a number");
   return {Value{*number}, {}};
-}
-
-/// `text` = whole number, optional blanks, optional suffix.  A number without suffix is multiplied by `bare_factor`.
-template <std::size_t N>
-std::optional<std::uint64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes,
-                                          std::uint64_t bare_factor, bool& too_large) {
-  std::string_view rest;
-  const std::optional<std::uint64_t> number = leading_number(text, rest, too_large);
-  if (!number) return std::nullopt;
-  rest = trimmed(rest);
-  std::uint64_t factor = rest.empty() ? bare_factor : 0;
-  for (const Suffix& suffix : suffixes) {
-    if (rest == suffix.text) factor = suffix.factor;
-  }
-  if (factor == 0) return std::nullopt;
-  std::uint64_t scaled = 0;
-  if (__builtin_mul_overflow(*number, factor, &scaled)) {
-    too_large = true;
-    return std::nullopt;
-  }
-  return scaled;
 }
 
 Parsed parse_size(std::string_view text) {
@@ -123,16 +111,7 @@ Parsed parse_duration(std::string_view text) {
   return {Value{Duration{static_cast<std::int64_t>(*us / kUnit)}}, {}};
 }
 
-/// True if `text` is one of the words of `choices`, "a|b|c".
-bool is_choice(std::string_view choices, std::string_view text) {
-  for (const std::string_view choice : split(choices, '|')) {
-    if (choice == text) return true;
-  }
-  return false;
-}
-
-template <std::size_t N>
-std::string format_scaled(std::uint64_t value, const std::array<Suffix, N>& suffixes, const char* separator) {
+std::string format_scaled(std::uint64_t value, std::span<const Suffix> suffixes, const char* separator) {
   for (const Suffix& suffix : suffixes) {
     if (value != 0 && value % suffix.factor == 0)
       return fmt::format("{}{}{}", value / suffix.factor, separator, suffix.text);
@@ -171,8 +150,10 @@ std::optional<double> magnitude(const Value& value) {
 /// Why `value` is not within `range`, as a Parsed::problem; empty if it is.
 std::string problem_with(const Value& value, const Range& range) {
   if (const auto* text = std::get_if<std::string>(&value)) {
-    if (range.choices == nullptr || is_choice(range.choices, *text)) return {};
-    const std::string_view nearest = nearest_name(*text, split(range.choices, '|'));
+    if (range.choices == nullptr) return {};
+    const std::vector<std::string_view> choices = split(range.choices, '|');
+    if (std::find(choices.begin(), choices.end(), *text) != choices.end()) return {};
+    const std::string_view nearest = nearest_name(*text, choices);
     return nearest.empty() ? "is not a known choice" : fmt::format("is not a known choice; did you mean {}?", nearest);
   }
   const std::optional<double> number = magnitude(value);
@@ -232,12 +213,7 @@ std::string to_string(const Value& value) {
 std::string to_string(const Range& range, Type type) {
   if (type == Type::boolean) return "true | false";
   if (type == Type::text) {
-    std::string text;
-    if (range.choices == nullptr) return text;
-    for (const std::string_view choice : split(range.choices, '|')) {
-      text += fmt::format("{}{}", text.empty() ? "" : " | ", choice);
-    }
-    return text;
+    return range.choices != nullptr ? fmt::format("{}", fmt::join(split(range.choices, '|'), " | ")) : "";
   }
   std::string text;
   const bool has_min = std::isfinite(range.min.value);
