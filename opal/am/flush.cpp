@@ -2,7 +2,6 @@
 // Flushes of a Context and of an endpoint: each consists of one flush per module that may hold operations, and one
 // of the staged transfers.
 #include <memory>
-#include <vector>
 
 #include "opal/am/context.hpp"
 #include "opal/am/state.hpp"
@@ -10,49 +9,44 @@
 namespace opal::am {
 namespace {
 
-/// Joins several flushes: the caller's completion runs when the last of them has ended.  Then the object deletes
-/// itself. A completed put is visible at its target, so the order of the parts does not matter.
-class JoinedFlush {
+/// Joins several flushes, of which it is the completion: the caller's completion runs when the last of them has ended.
+/// Then the object deletes itself.  A completed put is visible at its target, so the order of the parts does not
+/// matter.
+class JoinedFlush : public Completion {
  public:
-  JoinedFlush(std::size_t most, Completion& whole) : whole_(whole) { parts_.reserve(most); }
+  explicit JoinedFlush(Completion& whole) noexcept : whole_(whole) {
+    fn = [](Completion& self) noexcept { static_cast<JoinedFlush&>(self).end_part(); };
+  }
 
   /// Starts one part: calls flush(completion).
   template <class Flush>
   void add(Flush flush) noexcept {
-    Part& part = parts_.emplace_back();  // within the reserved memory: the address stays
-    part.join = this;
-    part.fn = [](Completion& self) noexcept { static_cast<Part&>(self).join->end_part(self.error); };
     ++open_;
-    const Post post = flush(part);
+    const Post post = flush(*this);
     if (post == Post::queued) return;
     --open_;
-    if (post == Post::failed) error_ = part.error;  // a flush never returns again
+    if (post == Post::failed) why_ = error;  // a flush never returns again
   }
 
   /// Called after the last add(); returns the result of the joined flush.
   static Post start(std::unique_ptr<JoinedFlush> join) noexcept {
     if (--join->open_ != 0) return (void)join.release(), Post::queued;
-    if (join->error_.code == Errc{}) return Post::done;
-    join->whole_.error = join->error_;
+    if (join->why_.code == Errc{}) return Post::done;
+    join->whole_.error = join->why_;
     return Post::failed;
   }
 
  private:
-  struct Part : Completion {
-    JoinedFlush* join = nullptr;
-  };
-
-  void end_part(const Error& why) noexcept {
-    if (why.code != Errc{}) error_ = why;
+  void end_part() noexcept {
+    if (!ok()) why_ = error;
     if (--open_ != 0) return;
     const std::unique_ptr<JoinedFlush> end{this};
-    whole_.finish(error_);
+    whole_.finish(why_);
   }
 
   Completion& whole_;
   std::size_t open_ = 1;  // parts that have not ended, plus 1 until start()
-  Error error_{};
-  std::vector<Part> parts_;
+  Error why_{};           // of a part that failed
 };
 
 }  // namespace
@@ -68,9 +62,8 @@ Post Context::flush(Completion& completion) noexcept {
 }
 
 Post Context::State::flush_transports(Completion& completion) noexcept {
-  const auto& modules = transports.modules;
-  auto join = std::make_unique<JoinedFlush>(modules.size() + 1, completion);
-  for (const auto& module : modules) {
+  auto join = std::make_unique<JoinedFlush>(completion);
+  for (const auto& module : transports.modules) {
     join->add([&](Completion& part) noexcept { return module->flush(nullptr, part); });
   }
   if (staged != nullptr) {
@@ -83,7 +76,7 @@ Post Endpoint::flush_staged(Completion& completion) noexcept {
   StagedTransfers& staged = *context_.state_->staged;
   btl::Module& module = route_->module();
   if (staged.idle()) return module.flush(route_, completion);
-  auto join = std::make_unique<JoinedFlush>(2, completion);
+  auto join = std::make_unique<JoinedFlush>(completion);
   join->add([&](Completion& part) noexcept { return module.flush(route_, part); });
   join->add([&](Completion& part) noexcept { return staged.flush(route_, part); });
   return JoinedFlush::start(std::move(join));
