@@ -9,15 +9,10 @@
 namespace mpi_shim::datatype {
 namespace {
 
+constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();  // items or blocks of a layout
 constexpr std::uint32_t kInlineItems = 16;   // a part with more items becomes a nested sequence instead of copied items
 constexpr std::size_t kShortestVector = 16;  // fewer runs at equal distances are faster as a list
 constexpr std::size_t kShortestLoop = 4;     // the same limit for items that are not runs
-
-std::uint32_t deepest(const Item* first, const Item* last) {
-  std::uint32_t depth = 0;
-  for (; first != last; ++first) depth = std::max(depth, first->depth);
-  return depth;
-}
 
 bool same_shape(const Item& a, const Item& b) {
   return a.body == b.body && a.bytes == b.bytes && a.count == b.count && a.stride == b.stride && a.first == b.first &&
@@ -95,7 +90,6 @@ bool repeat_in_place(Item& item, std::int64_t count, std::int64_t stride) noexce
 
 LayoutBuilder::Origin LayoutBuilder::import(const Layout& part) {
   if (const auto known = imported_.find(&part); known != imported_.end()) return known->second;
-  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
   if (out_.items.size() + part.items.size() > kMost || out_.blocks.size() + part.blocks.size() > kMost) {
     overflowed_ = true;
     return {0, 0};
@@ -133,53 +127,39 @@ void LayoutBuilder::add(const Layout& part, std::int64_t count, std::int64_t str
   const bool nested = part.root_items() > 1 && (count > 1 || part.root_items() > kInlineItems);
   const Origin origin = nested || refers_to_others(part) ? import(part) : Origin{0, 0};
   if (overflowed_) return;
-  if (part.root_items() == 1) {
-    Item item = rebased(part.items[part.root_first], origin);
+  if (nested) {
+    Item whole;
+    whole.offset = offset;
+    whole.bytes = part.bytes;
+    whole.first = part.root_first + origin.items;
+    whole.last = part.root_last + origin.items;
+    whole.depth = part.depth + 1;
+    whole.body = Body::sequence;
+    sequence_.push_back(repeated(whole, count, stride));
+    return;
+  }
+  for (std::uint32_t i = part.root_first; i < part.root_last; ++i) {
+    Item item = rebased(part.items[i], origin);
     item.offset += offset;
-    if (count == 1) {
-      append(item);
-    } else {
-      wrap_repeated(item, count, stride);
-    }
-    return;
+    append(repeated(item, count, stride));
   }
-  if (!nested) {
-    for (std::uint32_t i = part.root_first; i < part.root_last; ++i) {
-      Item item = rebased(part.items[i], origin);
-      item.offset += offset;
-      append(item);
-    }
-    return;
-  }
-  Item loop;
-  loop.offset = offset;
-  loop.stride = count == 1 ? 0 : stride;
-  loop.count = count;
-  loop.bytes = part.bytes;
-  loop.first = part.root_first + origin.items;
-  loop.last = part.root_last + origin.items;
-  loop.depth = part.depth + 1;
-  loop.body = Body::sequence;
-  sequence_.push_back(loop);
 }
 
-void LayoutBuilder::wrap_repeated(Item item, std::int64_t count, std::int64_t stride) {
-  if (repeat_in_place(item, count, stride)) {
-    sequence_.push_back(item);
-    return;
-  }
+// Returns an item of `count` repetitions of `item`.
+Item LayoutBuilder::repeated(Item item, std::int64_t count, std::int64_t stride) {
+  if (repeat_in_place(item, count, stride)) return item;
   const std::int64_t offset = std::exchange(item.offset, 0);
   Item loop = nest({item});
   loop.offset = offset;
   loop.stride = stride;
   loop.count = count;
-  sequence_.push_back(loop);
+  return loop;
 }
 
 // Stores `sequence` in out_ and returns an item that repeats it once.
 Item LayoutBuilder::nest(const std::vector<Item>& sequence) {
   Item whole;
-  if (out_.items.size() + sequence.size() > std::numeric_limits<std::uint32_t>::max()) {
+  if (out_.items.size() + sequence.size() > kMost) {
     overflowed_ = true;
     return whole;
   }
@@ -188,10 +168,10 @@ Item LayoutBuilder::nest(const std::vector<Item>& sequence) {
   for (Item item : sequence) {
     item.begin = whole.bytes;
     whole.bytes += item.total_bytes();
+    whole.depth = std::max(whole.depth, 1 + item.depth);
     out_.items.push_back(item);
   }
   whole.last = static_cast<std::uint32_t>(out_.items.size());
-  whole.depth = 1 + deepest(out_.items.data() + whole.first, out_.items.data() + whole.last);
   return whole;
 }
 
@@ -202,16 +182,8 @@ void LayoutBuilder::repeat(std::int64_t count, std::int64_t stride) {
   }
   optimise(sequence_);
   if (count == 1 || sequence_.empty() || overflowed_) return;
-  if (sequence_.size() == 1) {
-    const Item item = sequence_.front();
-    sequence_.clear();
-    wrap_repeated(item, count, stride);
-    return;
-  }
-  Item loop = nest(sequence_);
-  loop.stride = stride;
-  loop.count = count;
-  sequence_.assign(1, loop);
+  const Item whole = sequence_.size() == 1 ? sequence_.front() : nest(sequence_);
+  sequence_.assign(1, repeated(whole, count, stride));
 }
 
 // Joins neighbours: adjacent runs to one run, items at equal distances to one repeated item, other runs to lists.
@@ -234,17 +206,8 @@ void LayoutBuilder::optimise(std::vector<Item>& sequence) {
     const std::size_t shortest = joined[i].is_run() ? kShortestVector : kShortestLoop;
     if (length >= shortest || (length > 1 && length == joined.size())) {
       flush_runs(joined, loose, i, sequence);
-      Item item = joined[i];
       const std::int64_t step = joined[i + 1].offset - joined[i].offset;
-      const auto count = static_cast<std::int64_t>(length);
-      if (!repeat_in_place(item, count, step)) {
-        const std::int64_t offset = std::exchange(item.offset, 0);
-        item = nest({item});
-        item.offset = offset;
-        item.count = count;
-        item.stride = step;
-      }
-      sequence.push_back(item);
+      sequence.push_back(repeated(joined[i], static_cast<std::int64_t>(length), step));
       i += length;
       loose = i;
     } else if (!joined[i].is_run()) {
@@ -265,7 +228,7 @@ void LayoutBuilder::flush_runs(const std::vector<Item>& sequence, std::size_t fi
     out.push_back(sequence[first]);
     return;
   }
-  if (out_.blocks.size() + 2 * (last - first) >= std::numeric_limits<std::uint32_t>::max()) {
+  if (out_.blocks.size() + 2 * (last - first) >= kMost) {
     overflowed_ = true;
     return;
   }

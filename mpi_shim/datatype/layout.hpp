@@ -89,7 +89,7 @@ class LayoutBuilder {
   Origin import(const Layout& part);
   static Item rebased(Item item, Origin origin) noexcept;
   void append(const Item& item);
-  void wrap_repeated(Item item, std::int64_t count, std::int64_t stride);
+  Item repeated(Item item, std::int64_t count, std::int64_t stride);
   Item nest(const std::vector<Item>& sequence);
   void optimise(std::vector<Item>& sequence);
   void flush_runs(const std::vector<Item>& sequence, std::size_t first, std::size_t last, std::vector<Item>& out);
