@@ -6,12 +6,11 @@
 // Keyvals, and may change the attributes themselves.  Threads: safe from any thread unless a function says otherwise.
 #pragma once
 #include <algorithm>
-#include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <type_traits>
 #include <unordered_map>
-#include <vector>
 
 #include "mpi_shim/include/mpi.h"
 
@@ -119,7 +118,7 @@ class Attributes {
       if (const int error = remove(object, key->number); error != MPI_SUCCESS) return error;
       const std::lock_guard guard{mutex_};
       if (find(key->number) != entries_.end()) continue;  // another thread has set one meanwhile
-      entries_.push_back({key, value, ++last_id_});
+      entries_.push_back({key, value});
       return MPI_SUCCESS;
     }
   }
@@ -155,7 +154,7 @@ class Attributes {
   /// Copies the attributes to `to`, the attributes of a duplicate, as their copy callbacks decide.  Returns the error
   /// code of the first callback that fails; `to` then keeps the attributes copied before.
   int copy_to(Handle from, Attributes& to) const {
-    std::vector<Entry> entries;
+    Entries entries;
     {
       const std::lock_guard guard{mutex_};
       entries = entries_;
@@ -166,26 +165,21 @@ class Attributes {
       if (const int error = entry.key->copy_value(from, entry.value, value, wanted); error != MPI_SUCCESS) return error;
       if (!wanted) continue;
       const std::lock_guard guard{to.mutex_};
-      to.entries_.push_back({entry.key, value, ++to.last_id_});
+      to.entries_.push_back({entry.key, value});
     }
     return MPI_SUCCESS;
   }
 
-  /// Moves all attributes of `from` here and drops those that were here.  Requires: no other thread uses either object.
-  void take(Attributes& from) noexcept {
-    entries_ = std::move(from.entries_);
-    last_id_ = from.last_id_;
-    from.entries_.clear();
-  }
+  /// Moves all attributes of `from` here.  Requires: no other thread uses either object.
+  void take(Attributes& from) noexcept { entries_.splice(entries_.end(), from.entries_); }
 
  private:
   struct Entry {
     std::shared_ptr<const Keyval<Handle>> key;
     void* value;
-    std::uint64_t id;   // unique among the entries of this object
-    bool ends = false;  // its delete callback is running
+    bool ends = false;  // its delete callback is running; only remove(), which called it, erases the entry
   };
-  using Entries = std::vector<Entry>;
+  using Entries = std::list<Entry>;  // while a callback runs without the lock, its entry keeps its place
 
   typename Entries::iterator find(int number) {
     return std::find_if(entries_.begin(), entries_.end(),
@@ -197,28 +191,22 @@ class Attributes {
     return last == entries_.rend() ? entries_.end() : std::prev(last.base());
   }
 
-  /// Runs the delete callback of the entry without the lock and erases the entry if the callback succeeds.  The
-  /// callback may change the entries, so the entry is searched again by its id.
+  /// Runs the delete callback of the entry without the lock and erases the entry if the callback succeeds.
   int remove(Handle object, typename Entries::iterator at, std::unique_lock<std::mutex>& lock) {
     at->ends = true;
-    const Entry entry = *at;
     lock.unlock();
-    const int error = entry.key->destroy_value(object, entry.value);
+    const int error = at->key->destroy_value(object, at->value);
     lock.lock();
-    const auto same = [&](const Entry& other) { return other.id == entry.id; };
-    const auto left = std::find_if(entries_.begin(), entries_.end(), same);
-    if (left == entries_.end()) return error;
     if (error == MPI_SUCCESS) {
-      entries_.erase(left);
+      entries_.erase(at);
     } else {
-      left->ends = false;
+      at->ends = false;
     }
     return error;
   }
 
   mutable std::mutex mutex_;
   Entries entries_;  // in the order in which they were set
-  std::uint64_t last_id_ = 0;
 };
 
 }  // namespace mpi_shim::attribute
