@@ -8,7 +8,6 @@
 
 namespace mpi_shim::op {
 
-/// The order matters to find_kernel(): arithmetic, then bits and logical values, then pairs.
 enum class OpKind : std::uint8_t {
   sum,
   min,
