@@ -36,25 +36,19 @@ struct Half {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = wide >> 16 & 0x8000U;
     const std::uint32_t magnitude = wide & 0x7fffffffU;
-    if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);   // not a number
-    if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // rounds to infinity
-    std::uint32_t kept = 0;
-    std::uint32_t lost = 0;
     std::uint32_t half = 0;
-    if (magnitude >= 0x38800000U) {  // normal in half precision
-      kept = (magnitude - 0x38000000U) >> 13;
-      lost = magnitude & 0x1fffU;
-      half = 0x1000U;
+    if (magnitude > 0x7f800000U) {
+      half = 0x7e00U;  // not a number
+    } else if (magnitude >= 0x47800000U) {
+      half = 0x7c00U;  // infinity
+    } else if (magnitude < 0x38800000U) {
+      // Zero and subnormals, by the rounding of a float: near 0.5 its last place is 2^-24, that of a subnormal half.
+      half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
     } else {
-      const std::uint32_t shift = 126 - (magnitude >> 23);
-      if (shift > 24) return static_cast<std::uint16_t>(sign);  // less than half of the smallest subnormal
-      const std::uint32_t mantissa = (magnitude & 0x7fffffU) | 0x800000U;
-      kept = mantissa >> shift;
-      lost = mantissa & ((1U << shift) - 1);
-      half = 1U << (shift - 1);
+      const std::uint32_t odd = magnitude >> 13 & 1U;         // a tie goes to the even neighbour
+      half = (magnitude - 0x38000000U + 0xfffU + odd) >> 13;  // a carry increments the exponent, as it must
     }
-    if (lost > half || (lost == half && (kept & 1U) != 0)) ++kept;  // a carry increments the exponent, as it must
-    return static_cast<std::uint16_t>(sign | kept);
+    return static_cast<std::uint16_t>(sign | half);
   }
 };
 static_assert(sizeof(Half) == 2);
