@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/signature.hpp"
@@ -78,10 +79,13 @@ Numbers numbers_of(const ElementRun& run) noexcept {
   return {{{{bytes, external, is_signed, is_extended}, {}}}, 1};
 }
 
-/// Visits all numbers of `count` instances in the order of the signature, in chunks of packed native bytes.  For each
-/// chunk it calls before(chunk), then convert(number, native bytes) for each number, then after(chunk).
-template <class Before, class Convert, class After>
-void walk(const Datatype& type, std::int64_t count, Before&& before, Convert&& convert, After&& after) {
+/// Converts `count` instances in `buffer` to or from external32, in chunks of packed native bytes.  `External`: const
+/// bytes to unpack, other bytes to pack.
+template <class Buffer, class External>
+void convert(const Datatype& type, Buffer* buffer, std::int64_t count, External* external) {
+  constexpr bool packs = !std::is_const_v<External>;
+  Cursor cursor;
+  if (!cursor.start(type, buffer, count)) return;  // the caller has checked the sizes
   std::array<std::byte, 4096> native;
   for_each_run(type, count, [&](const ElementRun& run) {
     const Numbers numbers = numbers_of(run);
@@ -89,15 +93,21 @@ void walk(const Datatype& type, std::int64_t count, Before&& before, Convert&& c
     for (std::int64_t left = run.count; left > 0;) {
       const auto elements = std::min(static_cast<std::size_t>(left), native.size() / size);
       const opal::MutableBytes chunk{native.data(), elements * size};
-      before(chunk);
+      if constexpr (packs) cursor.pack(chunk);
       std::byte* at = native.data();
       for (std::size_t i = 0; i < elements; ++i) {
         for (std::size_t part = 0; part < numbers.count; ++part) {
-          convert(numbers.of[part], at);
-          at += numbers.of[part].native;
+          const Number& number = numbers.of[part];
+          if constexpr (packs) {
+            encode(number, at, external);
+          } else {
+            decode(number, external, at);
+          }
+          at += number.native;
+          external += number.external;
         }
       }
-      after(chunk);
+      if constexpr (!packs) cursor.unpack(chunk);
       left -= static_cast<std::int64_t>(elements);
     }
   });
@@ -112,29 +122,11 @@ std::optional<std::int64_t> external32_size(const Datatype& type, std::int64_t c
 }
 
 void pack_external32(const Datatype& type, const void* buffer, std::int64_t count, opal::MutableBytes to) {
-  Cursor cursor;
-  if (!cursor.start(type, buffer, count)) return;  // the caller has checked the sizes
-  std::byte* next = to.data();
-  walk(
-      type, count, [&](opal::MutableBytes chunk) { cursor.pack(chunk); },
-      [&](const Number& number, const std::byte* native) {
-        encode(number, native, next);
-        next += number.external;
-      },
-      [](opal::ByteSpan) {});
+  convert(type, buffer, count, to.data());
 }
 
 void unpack_external32(const Datatype& type, void* buffer, std::int64_t count, opal::ByteSpan from) {
-  Cursor cursor;
-  if (!cursor.start(type, buffer, count)) return;
-  const std::byte* next = from.data();
-  walk(
-      type, count, [](opal::MutableBytes) {},
-      [&](const Number& number, std::byte* native) {
-        decode(number, next, native);
-        next += number.external;
-      },
-      [&](opal::ByteSpan chunk) { cursor.unpack(chunk); });
+  convert(type, buffer, count, from.data());
 }
 
 }  // namespace mpi_shim::datatype
