@@ -18,9 +18,6 @@ struct Bounds {
   std::int64_t alignment = 1;  ///< the strictest of the elements
   bool has_markers = false;    ///< the type or a part of it has explicit bounds
 
-  /// Bounds of one element: `size` data bytes within the bytes [0, span).
-  static Bounds of_element(std::int64_t size, std::int64_t span, std::int64_t alignment) noexcept;
-
   [[nodiscard]] std::int64_t lb() const noexcept { return has_markers ? marker_lb : true_lb; }
   [[nodiscard]] std::int64_t ub() const noexcept;
   [[nodiscard]] std::int64_t extent() const noexcept { return ub() - lb(); }
@@ -29,9 +26,6 @@ struct Bounds {
   /// Adds `count` copies of `part`, `stride` bytes apart, the first at `offset`.  False if a bound does not fit 64
   /// bits; the object is then unusable.
   [[nodiscard]] bool add(const Bounds& part, std::int64_t count, std::int64_t stride, std::int64_t offset) noexcept;
-
- private:
-  [[nodiscard]] bool fits() const noexcept;
 };
 
 }  // namespace mpi_shim::datatype

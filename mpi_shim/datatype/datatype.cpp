@@ -11,7 +11,7 @@ Bounds element_bounds(Element element) {
   // The data of a pair ends with its index; padding behind the index belongs to the extent only.
   const std::int64_t span =
       facts.element_class == ElementClass::pair ? facts.second_offset + info(facts.second).size : facts.size;
-  return Bounds::of_element(facts.size, span, facts.alignment);
+  return {.size = facts.size, .true_ub = span, .alignment = facts.alignment};
 }
 
 Layout element_layout(Element element) {
@@ -20,8 +20,8 @@ Layout element_layout(Element element) {
   const Layout value = Layout::of_block(info(facts.first).size);
   const Layout index = Layout::of_block(info(facts.second).size);
   LayoutBuilder builder;
-  builder.add(value, 1, 0, 0);
-  builder.add(index, 1, 0, facts.second_offset);
+  builder.add(element_bounds(facts.first), value, 1, 0, 0);
+  builder.add(element_bounds(facts.second), index, 1, 0, facts.second_offset);
   return std::move(builder).finish();
 }
 

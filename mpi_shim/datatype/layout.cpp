@@ -122,7 +122,9 @@ void LayoutBuilder::append(const Item& item) {
   sequence_.push_back(item);
 }
 
-void LayoutBuilder::add(const Layout& part, std::int64_t count, std::int64_t stride, std::int64_t offset) {
+void LayoutBuilder::add(const Bounds& bounds, const Layout& part, std::int64_t count, std::int64_t stride,
+                        std::int64_t offset) {
+  overflowed_ = overflowed_ || !bounds_.add(bounds, count, stride, offset);
   if (count == 0 || part.bytes == 0 || overflowed_) return;
   const bool nested = part.root_items() > 1 && (count > 1 || part.root_items() > kInlineItems);
   const Origin origin = nested || refers_to_others(part) ? import(part) : Origin{0, 0};
@@ -176,6 +178,10 @@ Item LayoutBuilder::nest(const std::vector<Item>& sequence) {
 }
 
 void LayoutBuilder::repeat(std::int64_t count, std::int64_t stride) {
+  Bounds repeated_bounds;
+  overflowed_ = overflowed_ || !repeated_bounds.add(bounds_, count, stride, 0);
+  if (overflowed_) return;
+  bounds_ = repeated_bounds;
   if (count == 0) {
     sequence_.clear();
     return;
@@ -184,6 +190,14 @@ void LayoutBuilder::repeat(std::int64_t count, std::int64_t stride) {
   if (count == 1 || sequence_.empty() || overflowed_) return;
   const Item whole = sequence_.size() == 1 ? sequence_.front() : nest(sequence_);
   sequence_.assign(1, repeated(whole, count, stride));
+}
+
+void LayoutBuilder::shift(std::int64_t offset) noexcept {
+  Bounds moved;
+  overflowed_ = overflowed_ || !moved.add(bounds_, 1, 0, offset);
+  if (overflowed_) return;
+  bounds_ = moved;
+  for (Item& item : sequence_) item.offset += offset;
 }
 
 // Joins neighbours: adjacent runs to one run, items at equal distances to one repeated item, other runs to lists.

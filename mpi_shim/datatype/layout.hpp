@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "mpi_shim/datatype/bounds.hpp"
+
 namespace mpi_shim::datatype {
 
 enum class Body : std::uint8_t { block, list, sequence };
@@ -59,25 +61,31 @@ struct Layout {
 /// `item` is then unchanged.
 [[nodiscard]] bool repeat_in_place(Item& item, std::int64_t count, std::int64_t stride) noexcept;
 
-/// Builds a layout in the order of the message.  Requires: Bounds::add() has succeeded for the same steps, so that no
-/// sum overflows.  Threads: one.
+/// Builds the layout of a datatype in the order of the message, and its bounds.  Each step checks the bounds first, so
+/// that no sum of the layout overflows.  After an overflow, further steps do nothing.  Threads: one.
 class LayoutBuilder {
  public:
   /// Appends `count` copies of `part`, `stride` bytes apart, the first at `offset`.  `part` outlives the builder.
-  void add(const Layout& part, std::int64_t count, std::int64_t stride, std::int64_t offset);
+  void add(const Bounds& bounds, const Layout& part, std::int64_t count, std::int64_t stride, std::int64_t offset);
 
   /// Repeats everything added so far `count` times, `stride` bytes apart.
   void repeat(std::int64_t count, std::int64_t stride);
 
   /// Moves everything added so far by `offset` bytes.
-  void shift(std::int64_t offset) noexcept {
-    for (Item& item : sequence_) item.offset += offset;
+  void shift(std::int64_t offset) noexcept;
+
+  /// Sets explicit bounds.
+  void set_markers(std::int64_t lb, std::int64_t ub) noexcept {
+    bounds_.marker_lb = lb;
+    bounds_.marker_ub = ub;
+    bounds_.has_markers = true;
   }
 
   /// Returns the optimised layout; it is unusable if overflowed().
   [[nodiscard]] Layout finish() &&;
 
-  /// Whether the layout needs more than 2^32 items or blocks.
+  [[nodiscard]] const Bounds& bounds() const noexcept { return bounds_; }
+  /// Whether a size or bound does not fit 64 bits, or the layout needs more than 2^32 items or blocks.
   [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
 
  private:
@@ -94,6 +102,7 @@ class LayoutBuilder {
   void optimise(std::vector<Item>& sequence);
   void flush_runs(const std::vector<Item>& sequence, std::size_t first, std::size_t last, std::vector<Item>& out);
 
+  Bounds bounds_;
   Layout out_;
   std::vector<Item> sequence_;  // the outermost sequence so far
   std::unordered_map<const Layout*, Origin> imported_;
