@@ -30,16 +30,11 @@ Cache::~Cache() {
   unfollow_forks();
   flush();
   std::size_t in_use = 0;
-  for (;; ++in_use) {
-    Registration* gone = nullptr;
-    {
-      const Lock lock{*this};
-      gone = retired_.front();
-      if (gone == nullptr && (gone = index_.any()) != nullptr) withdraw_locked(*gone);
-      if (gone == nullptr) break;
-      condemn_locked(*gone);
-    }
-    release(*gone);
+  for (Lock lock{*this};; ++in_use) {
+    Registration* gone = retired_.front();
+    if (gone == nullptr && (gone = index_.any()) != nullptr) withdraw_locked(*gone);
+    if (gone == nullptr) break;
+    release(*gone, lock);
   }
   if (in_use > 0) log::error("rcache", "a cache was destroyed while {} of its registrations were in use", in_use);
   while (tables_ != nullptr) {
@@ -124,15 +119,11 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
   if (table == nullptr && !counted_under_lock_) table = make_lease_table();
   auto hold = make_hold(request);
   if (!hold) return refuse(hold.error());
-  MissPlan plan;
-  {
-    const Lock lock{*this};
-    if (Lease hit = hit_locked(request, table, *hold)) return hit;
-    ++statistics_.misses;
-    plan_miss_locked(request, plan);
-  }
-  auto lease = register_new(request, plan, table, *hold);
-  if (!lease) return refuse(lease.error());
+  Lock lock{*this};
+  if (Lease hit = hit_locked(request, table, *hold)) return hit;
+  ++statistics_.misses;
+  auto lease = register_new(request, lock, table, *hold);
+  if (!lease) ++statistics_.failures;
   return lease;
 }
 
@@ -202,33 +193,24 @@ void Cache::give_back_counted(Registration& registration, PageHold* hold) noexce
   const std::unique_ptr<PageHold> ended{hold};
   const std::uintptr_t begin = hold != nullptr ? hold->begin : registration.begin();
   const std::uintptr_t end = hold != nullptr ? hold->end : registration.end();
-  {
-    const Lock lock{*this};
-    if (registration.epoch_ != epoch_) return;  // the parent process made it
-    const auto now = [this] { return clock_.fetch_add(1, std::memory_order_relaxed) + 1; };
-    registration.used_at(now());
-    registration.users_.fetch_sub(1, std::memory_order_seq_cst);
-    if (hold != nullptr) {
-      (hold->previous != nullptr ? hold->previous->next : registration.holds_) = hold->next;
-      if (hold->next != nullptr) hold->next->previous = hold->previous;
-      index_.visit_overlapping(begin, end, [&](Registration& other) {  // the hold kept these in use, too
-        other.used_at(now());
-        return false;
-      });
-    }
+  Lock lock{*this};
+  if (registration.epoch_ != epoch_) return;  // the parent process made it
+  const auto now = [this] { return clock_.fetch_add(1, std::memory_order_relaxed) + 1; };
+  registration.used_at(now());
+  registration.users_.fetch_sub(1, std::memory_order_seq_cst);
+  if (hold != nullptr) {
+    (hold->previous != nullptr ? hold->previous->next : registration.holds_) = hold->next;
+    if (hold->next != nullptr) hold->next->previous = hold->previous;
+    index_.find_overlapping(begin, end, [&](Registration& other) {  // the hold kept these in use, too
+      other.used_at(now());
+      return false;
+    });
   }
-  undo_if_unused(registration);
+  undo_if_unused(registration, lock);
   if (config_.leave_pinned) return;
-  for (;;) {
-    Registration* gone = nullptr;
-    {
-      const Lock lock{*this};
-      gone = unused_locked(begin, end);
-      if (gone == nullptr) return;
-      withdraw_locked(*gone);
-      condemn_locked(*gone);
-    }
-    release(*gone);
+  while (Registration* const gone = unused_locked(begin, end)) {
+    withdraw_locked(*gone);
+    release(*gone, lock);
   }
 }
 

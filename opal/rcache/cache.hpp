@@ -69,7 +69,10 @@ class OPAL_EXPORT Cache final : private ForkListener {
   [[nodiscard]] bool retired_in_use(const void* address, std::size_t length) const noexcept;
 
   /// Deregisters what serves no new requests and has no leases.  Not from within an event.
-  void release_invalid() noexcept { release_retired(SIZE_MAX); }
+  void release_invalid() noexcept {
+    Lock lock{*this};
+    release_retired(SIZE_MAX, lock);
+  }
 
   /// Deregisters everything that has no leases.  Not from within an event.
   void flush() noexcept;
@@ -102,21 +105,6 @@ class OPAL_EXPORT Cache final : private ForkListener {
   struct Use {
     std::int64_t users = 0;
     std::uint64_t last = 0;
-  };
-
-  /// A registration that the device is making.
-  struct Attempt {
-    Registration* fresh = nullptr;
-    std::uint64_t releases_seen = 0;  // releases_ before the call of the device
-    std::uint64_t entries_seen = 0;   // entries_ when the index had no hit for the request; UINT64_MAX: unknown
-  };
-  /// What a miss has found and begun under the lock.
-  struct MissPlan {
-    std::optional<Attempt> begun;    // empty if something has to be deregistered or allocated before
-    Registration* victim = nullptr;  // condemned: to be deregistered first, to make room
-    std::uint64_t entries_seen = 0;  // entries_
-    bool more_retired = false;       // there are retired registrations besides `victim`
-    bool hints_wanted = false;       // the hint table is too small
   };
 
   /// Locks `mutex_`.  A fork sets `forking_` instead of holding `mutex_`: then users wait, but events do not.  Reason:
@@ -176,26 +164,21 @@ class OPAL_EXPORT Cache final : private ForkListener {
   [[nodiscard]] bool this_thread_alone_locked() const noexcept;
   void advance_clock_locked() noexcept;
 
+  // A function with a parameter `lock` is called with the lock, and returns with it.  It releases the lock while it
+  // calls the device or the heap, or waits.
+
   // miss.cpp: new registrations
-  Result<Lease> register_new(const Request& request, MissPlan& plan, LeaseTable* table,
+  Result<Lease> register_new(const Request& request, Lock& lock, LeaseTable* table,
                              std::unique_ptr<PageHold>& hold) noexcept;
-  void plan_miss_locked(const Request& request, MissPlan& plan) noexcept;
-  Registration* choose_victim_locked(const Request& request) noexcept;
-  std::optional<Attempt> deregister_and_begin(const Request& request, const MissPlan& plan) noexcept;
-  Result<Attempt> make_pending(const Request& range) noexcept;
-  [[nodiscard]] std::optional<Attempt> make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept;
-  Result<void> register_with_device(Attempt& attempt) noexcept;
-  Result<void> grow_pool() noexcept;
-  void grow_hints() noexcept;
-  void give_up(const Attempt& refused) noexcept;
+  Result<Registration*> make_pending(const Request& range, Lock& lock) noexcept;
+  Result<void> register_with_device(Registration& pending, Lock& lock) noexcept;
+  Result<void> grow_pool(Lock& lock) noexcept;
+  void grow_hints(Lock& lock) noexcept;
   void enter_index_locked(Registration& registration) noexcept;
   [[nodiscard]] bool within_limits_locked(std::size_t more_bytes) const noexcept;
-  [[nodiscard]] bool fits_at_all(std::size_t bytes) const noexcept {
-    return config_.size_limit.bytes == 0 || bytes <= config_.size_limit.bytes;
-  }
 
   // undo.cpp: the end of registrations
-  Result<void> make_room(std::uint64_t releases_seen, const Error& otherwise) noexcept;
+  Result<void> make_room(std::uint64_t releases_seen, const Error& otherwise, Lock& lock) noexcept;
   Registration* oldest_idle_locked() noexcept;
   Registration* evicted_locked() noexcept;
   void stop_serving_oldest_locked() noexcept;
@@ -205,11 +188,11 @@ class OPAL_EXPORT Cache final : private ForkListener {
   Registration* unused_locked(std::uintptr_t begin, std::uintptr_t end) const noexcept;
   [[nodiscard]] bool unused_for_good_locked(const Registration& retired) noexcept;
   Registration* unused_retired_locked(std::size_t most) noexcept;
-  void condemn_locked(Registration& registration) noexcept;
-  void release(Registration& condemned) noexcept;
-  void released_locked(Registration& condemned) noexcept;
-  void release_retired(std::size_t most) noexcept;
+  void release(Registration& registration, Lock& lock) noexcept;
+  void recycle_locked(Registration& gone) noexcept;
+  void release_retired(std::size_t most, Lock& lock) noexcept;
   void undo_if_unused(Registration& registration) noexcept;
+  void undo_if_unused(Registration& registration, Lock& lock) noexcept;
 
   // fork.cpp
   void before_fork() noexcept override;

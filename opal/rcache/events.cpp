@@ -61,24 +61,19 @@ std::size_t Cache::invalidate(const void* address, std::size_t length) noexcept 
 std::size_t Cache::invalidate_locked(memory::Range gone) noexcept {
   std::size_t count = 0;
   const auto whole = [&](const Registration& r) { return gone.contains({r.begin(), r.end()}); };
-  while (Registration* const hit = index_.find_overlapping(gone.begin, gone.end)) {
+  const auto any = [](const Registration& /*r*/) { return true; };
+  while (Registration* const hit = index_.find_overlapping(gone.begin, gone.end, any)) {
     withdraw_locked(*hit);
     if (whole(*hit)) lose_locked(*hit, gone, count);
     retire_locked(*hit);
   }
   // Registrations that lose only a part stay in retired_valid_: one pass reports the part to the device.  Those that
   // lose all memory leave retired_valid_, one at a time, because a visit must not change the index.
-  retired_valid_.visit_overlapping(gone.begin, gone.end, [&](Registration& r) {
+  retired_valid_.find_overlapping(gone.begin, gone.end, [&](Registration& r) {
     if (!whole(r)) lose_locked(r, gone, count);
     return false;
   });
-  for (;;) {
-    Registration* lost = nullptr;
-    retired_valid_.visit_overlapping(gone.begin, gone.end, [&](Registration& r) {
-      if (whole(r)) lost = &r;
-      return lost != nullptr;
-    });
-    if (lost == nullptr) break;
+  while (Registration* const lost = retired_valid_.find_overlapping(gone.begin, gone.end, whole)) {
     retired_valid_.erase(*lost);
     lose_locked(*lost, gone, count);
   }

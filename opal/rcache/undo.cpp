@@ -8,21 +8,15 @@ namespace opal::rcache {
 
 /// Deregisters one registration without leases.  If there is none, waits until releases_ differs from `releases_seen`.
 /// Returns `otherwise` if no deregistration is in flight either.
-Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwise) noexcept {
-  Registration* victim = nullptr;
-  {
-    Lock lock{*this};
-    victim = unused_retired_locked(retired_.size());
-    if (victim == nullptr) victim = evicted_locked();
-    if (victim == nullptr) {
-      if (releases_ != releases_seen) return {};
-      if (releasing_ == 0) return otherwise;
-      lock.wait([&] { return releases_ != releases_seen; });  // another thread is deregistering
-      return {};
-    }
-    condemn_locked(*victim);
+Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwise, Lock& lock) noexcept {
+  Registration* victim = unused_retired_locked(retired_.size());
+  if (victim == nullptr) victim = evicted_locked();
+  if (victim != nullptr) {
+    release(*victim, lock);
+  } else if (releases_ == releases_seen) {
+    if (releasing_ == 0) return otherwise;
+    lock.wait([&] { return releases_ != releases_seen; });  // another thread is deregistering
   }
-  release(*victim);
   return {};
 }
 
@@ -80,7 +74,7 @@ void Cache::serve_locked(Registration& registration) noexcept {
   registration.serving_.store(registration.generation(), std::memory_order_seq_cst);
 }
 
-/// Removes it from the index: from now on it serves no new request.  The caller retires or condemns it.
+/// Removes it from the index: from now on it serves no new request.  The caller retires or releases it.
 void Cache::withdraw_locked(Registration& registration) noexcept {
   assert(registration.state_ == Registration::State::indexed);
   stop_serving_locked(registration);
@@ -98,13 +92,10 @@ void Cache::retire_locked(Registration& registration) noexcept {
 
 /// An idle registration of the index that overlaps [begin, end); null if there is none.
 Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) const noexcept {
-  Registration* found = nullptr;
-  index_.visit_overlapping(begin, end, [&](Registration& registration) {
+  return index_.find_overlapping(begin, end, [&](const Registration& registration) {
     Use use;
-    if (idle_locked(registration, use)) found = &registration;
-    return found != nullptr;
+    return idle_locked(registration, use);
   });
-  return found;
 }
 
 /// True if a retired registration has no leases; it gets none any more.
@@ -125,8 +116,8 @@ Registration* Cache::unused_retired_locked(std::size_t most) noexcept {
   return nullptr;
 }
 
-/// Prepares it for release(), which the caller calls without the lock.  Requires: not in the index or `pending_`.
-void Cache::condemn_locked(Registration& registration) noexcept {
+/// Deregisters it.  Requires: it is not in the index or `pending_`.
+void Cache::release(Registration& registration, Lock& lock) noexcept {
   if (registration.state_ == Registration::State::retired) {
     retired_.remove(registration);
     if (registration.valid()) retired_valid_.erase(registration);
@@ -134,76 +125,62 @@ void Cache::condemn_locked(Registration& registration) noexcept {
   registration.state_ = Registration::State::condemned;
   registration.invalidate();
   ++releasing_;
-}
-
-void Cache::release(Registration& condemned) noexcept {
-  device_.deregister_memory(condemned);
-  const Lock lock{*this};
-  released_locked(condemned);
-}
-
-void Cache::released_locked(Registration& condemned) noexcept {
+  lock.unlock();
+  device_.deregister_memory(registration);
+  lock.lock();
   --releasing_;
+  recycle_locked(registration);
+}
+
+/// The device does not have the memory registered any more, or has refused it.
+void Cache::recycle_locked(Registration& gone) noexcept {
   ++releases_;
   --statistics_.registered.count;
-  statistics_.registered.bytes -= condemned.length();
-  pool_.give_back(condemned);
+  statistics_.registered.bytes -= gone.length();
+  pool_.give_back(gone);
   released_.notify_all();
 }
 
 /// Deregisters retired registrations without leases, until `most` tests in a row find none.
-void Cache::release_retired(std::size_t most) noexcept {
-  Lock lock{*this};
-  while (Registration* const gone = unused_retired_locked(most)) {
-    condemn_locked(*gone);
-    lock.unlock();
-    device_.deregister_memory(*gone);
-    lock.lock();
-    released_locked(*gone);
-  }
+void Cache::release_retired(std::size_t most, Lock& lock) noexcept {
+  while (Registration* const gone = unused_retired_locked(most)) release(*gone, lock);
 }
 
 /// After the end of a lease: deregisters a retired registration that has no more leases.  If two leases end at the same
 /// time, each may still count the other; then the next miss deregisters it.
+void Cache::undo_if_unused(Registration& registration, Lock& lock) noexcept {
+  if (registration.epoch_ != epoch_ || registration.state_ != Registration::State::retired) return;
+  if (unused_for_good_locked(registration)) release(registration, lock);
+}
+
 void Cache::undo_if_unused(Registration& registration) noexcept {
-  {
-    const Lock lock{*this};
-    if (registration.epoch_ != epoch_ || registration.state_ != Registration::State::retired) return;
-    if (!unused_for_good_locked(registration)) return;
-    condemn_locked(registration);
-  }
-  release(registration);
+  Lock lock{*this};
+  undo_if_unused(registration, lock);
 }
 
 void Cache::flush() noexcept {
+  Lock lock{*this};
   for (;;) {
-    release_retired(SIZE_MAX);
-    Registration* gone = nullptr;
-    {
-      const Lock lock{*this};
-      gone = oldest_idle_locked();
-      if (gone == nullptr) return;
-      condemn_locked(*gone);
-    }
-    release(*gone);
+    release_retired(SIZE_MAX, lock);
+    Registration* const gone = oldest_idle_locked();
+    if (gone == nullptr) return;
+    release(*gone, lock);
   }
 }
 
 void Cache::quiesce() noexcept {
-  {
-    const Lock lock{*this};
-    quiesced_ = true;
-    while (Registration* const each = index_.any()) {
-      withdraw_locked(*each);
-      retire_locked(*each);
-    }
+  Lock lock{*this};
+  quiesced_ = true;
+  while (Registration* const each = index_.any()) {
+    withdraw_locked(*each);
+    retire_locked(*each);
   }
-  release_retired(SIZE_MAX);
+  release_retired(SIZE_MAX, lock);
 }
 
 Result<void> Cache::checkpoint() noexcept {
-  release_retired(SIZE_MAX);
-  const Lock lock{*this};
+  Lock lock{*this};
+  release_retired(SIZE_MAX, lock);
   const std::uint64_t left = statistics_.registered.count;
   if (quiesced_ && left == 0) return {};
   return Error{Errc::busy, 0,

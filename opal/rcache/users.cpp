@@ -80,7 +80,7 @@ bool Cache::pages_held_locked(const Registration& registration) const noexcept {
     }
     return false;
   };
-  if (index_.visit_overlapping(registration.begin(), registration.end(), holds_some)) return true;
+  if (index_.find_overlapping(registration.begin(), registration.end(), holds_some) != nullptr) return true;
   for (const Registration* r = retired_.front(); r != nullptr; r = RegistrationList::next(*r)) {
     if (holds_some(*r)) return true;
   }

@@ -77,7 +77,8 @@ TEST(IntervalIndex, AgreesWithASearchOfAllEntriesOverARandomTrace) {
       const bool expected = std::any_of(entries.begin(), entries.end(), [&](const Entry& e) {
         return e->begin() < begin + length && begin < e->end();
       });
-      const Registration* found = index.find_overlapping(begin, begin + length);
+      const auto any = [](const Registration& /*r*/) { return true; };
+      const Registration* found = index.find_overlapping(begin, begin + length, any);
       ASSERT_EQ(found != nullptr, expected) << "step " << step;
       if (found != nullptr) {
         ASSERT_TRUE(found->begin() < begin + length && begin < found->end()) << "step " << step;

@@ -106,15 +106,4 @@ Registration* IntervalIndex::find(Registration* node, std::uintptr_t begin, std:
   return nullptr;
 }
 
-Registration* IntervalIndex::find_overlapping(std::uintptr_t begin, std::uintptr_t end) const noexcept {
-  Registration* node = root_;
-  while (node != nullptr && (node->begin() >= end || node->end() <= begin)) {
-    // A left node that ends after `begin` either overlaps, or begins at or after `end`.  In the latter case all nodes
-    // on the right begin there, too.  So the left side suffices.
-    const bool left = node->left_ != nullptr && node->left_->subtree_end_ > begin;
-    node = left ? node->left_ : node->right_;
-  }
-  return node;
-}
-
 }  // namespace opal::rcache

@@ -26,11 +26,12 @@ class OPAL_EXPORT IntervalIndex {
     return find(root_, begin, end, access);
   }
 
-  /// Calls visit(registration) for each one that shares a byte with [begin, end), until a call returns true.
-  /// Requires: visit() does not change the index.  Returns whether a call returned true.
-  template <class Visit>
-  bool visit_overlapping(std::uintptr_t begin, std::uintptr_t end, Visit visit) const noexcept {
-    return walk(root_, begin, end, visit);
+  /// The first registration that shares a byte with [begin, end) and for which which(registration) is true, or null.
+  /// Requires: which() does not change the index.
+  /// Cost: logarithmic, plus one step for each registration that which() refuses.
+  template <class Which>
+  Registration* find_overlapping(std::uintptr_t begin, std::uintptr_t end, Which which) const noexcept {
+    return walk(root_, begin, end, which);
   }
 
   /// Becomes empty without an access to the registrations.
@@ -38,9 +39,6 @@ class OPAL_EXPORT IntervalIndex {
     root_ = nullptr;
     size_ = 0;
   }
-
-  /// A registration that shares a byte with [begin, end), or null.  Logarithmic.
-  [[nodiscard]] Registration* find_overlapping(std::uintptr_t begin, std::uintptr_t end) const noexcept;
 
  private:
   static bool before(const Registration& a, const Registration& b) noexcept;
@@ -52,14 +50,14 @@ class OPAL_EXPORT IntervalIndex {
   static Registration* erased(Registration* tree, Registration& gone) noexcept;
   static Registration* find(Registration* node, std::uintptr_t begin, std::uintptr_t end, Access access) noexcept;
 
-  template <class Visit>
-  static bool walk(Registration* node, std::uintptr_t begin, std::uintptr_t end, Visit& visit) noexcept {
+  template <class Which>
+  static Registration* walk(Registration* node, std::uintptr_t begin, std::uintptr_t end, Which& which) noexcept {
     for (; node != nullptr && node->subtree_end_ > begin; node = node->right_) {
-      if (walk(node->left_, begin, end, visit)) return true;
-      if (node->begin() >= end) return false;
-      if (node->end() > begin && visit(*node)) return true;
+      if (Registration* const found = walk(node->left_, begin, end, which); found != nullptr) return found;
+      if (node->begin() >= end) return nullptr;
+      if (node->end() > begin && which(*node)) return node;
     }
-    return false;
+    return nullptr;
   }
 
   Registration* root_ = nullptr;
