@@ -67,13 +67,16 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
 Module::Module(const ModuleParameters& parameters, const Config& config, Parts parts, Device device,
                FabricEndpoint messages, ReceiveBuffers receive_buffers)
     : Transport(parameters, std::move(parts),
-                [this](const Mapping& memory, std::uint32_t count, std::vector<rdm::SendBuffer*>& buffers) {
-                  return buffers_.make(memory, count, buffers);
+                [this](const Mapping& memory, std::uint32_t count, auto& buffers) -> Result<void> {
+                  OPAL_TRY_ASSIGN(MemoryRegion region, device_.register_buffers(memory));
+                  void* const descriptor = region == nullptr ? nullptr : fi_mr_desc(region.get());
+                  for (std::uint32_t i = 0; i < count; ++i) buffers.push_back(&buffers_.emplace_back(descriptor));
+                  if (region != nullptr) regions_.push_back(std::move(region));
+                  return {};
                 }),
       config_(config),
       device_(std::move(device)),
       book_(device_.addresses()),
-      buffers_(device_),
       receive_buffers_(std::move(receive_buffers)),
       messages_(std::move(messages)),
       memory_(device_, messages_, parameters.registrations),

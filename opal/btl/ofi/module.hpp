@@ -3,6 +3,7 @@
 // endpoint carries the messages of all peers; a second one, the one-sided endpoint, the puts and gets of this process.
 // Handshake and credits: rdm/transport.hpp.  Reasons: docs/design/ofi.md.  Threads: as btl::Module.
 #pragma once
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -11,13 +12,17 @@
 #include "opal/btl/ofi/device/device.hpp"
 #include "opal/btl/ofi/memory/memory.hpp"
 #include "opal/btl/ofi/messages/receive_buffers.hpp"
-#include "opal/btl/ofi/messages/send_buffers.hpp"
 #include "opal/btl/ofi/one_sided_endpoint.hpp"
 #include "opal/btl/shared/rdm/transport.hpp"
 
 namespace opal::btl::ofi {
 
 inline constexpr std::uint32_t kMagic = 0x6f66696f;  ///< "oifo": of this transport's addresses
+
+struct SendBuffer : Operation, rdm::SendBuffer {
+  explicit SendBuffer(void* memory) noexcept : Operation(Kind::send), descriptor(memory) {}
+  void* descriptor;  ///< of its registration; null: none is needed
+};
 
 class OPAL_EXPORT Module final : public rdm::Transport {
  public:
@@ -62,7 +67,8 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   const Config config_;
   Device device_;
   AddressBook book_;
-  SendBuffers buffers_;
+  std::vector<MemoryRegion> regions_;  // of buffers_
+  std::deque<SendBuffer> buffers_;     // stable addresses
   ReceiveBuffers receive_buffers_;
   FabricEndpoint messages_;  // closed before its buffers
   Memory memory_;

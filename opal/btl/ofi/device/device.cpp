@@ -141,6 +141,16 @@ bool Device::keeps_registrations() const noexcept {
   return keys[0] == keys[1];
 }
 
+Result<MemoryRegion> Device::register_buffers(const Mapping& memory) const noexcept {
+  if (!needs(FI_MR_LOCAL)) return MemoryRegion{};
+  static std::uint64_t next_key = 1;  // only for providers that let the caller choose; local use needs no secret key
+  fid_mr* region = nullptr;
+  OPAL_TRY(
+      check(fi_mr_reg(domain(), memory.data(), memory.size(), FI_SEND | FI_RECV, 0, next_key++, 0, &region, nullptr),
+            "fi_mr_reg(message buffers)"));
+  return MemoryRegion{region};
+}
+
 Result<void> Device::enable(const FabricEndpoint& fabric) noexcept {
   // ofi_rxm makes its completion queue for as many peers as FI_UNIVERSE_SIZE says; rxe refuses that size.
   constexpr const char* kWhat =

@@ -16,6 +16,7 @@
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::ofi {
 
@@ -51,6 +52,8 @@ class OPAL_EXPORT Device {
   /// (FI_MR_CACHE_MAX_COUNT): peers with the old key access the memory meanwhile.  Registers and deregisters a page to
   /// find out.
   [[nodiscard]] bool keeps_registrations() const noexcept;
+  /// Registers message buffers; null: the provider does not require it (FI_MR_LOCAL).  Errors: those of fi_mr_reg().
+  [[nodiscard]] Result<MemoryRegion> register_buffers(const Mapping& memory) const noexcept;
 
  private:
   explicit Device(Info info) noexcept : info_(std::move(info)) {}

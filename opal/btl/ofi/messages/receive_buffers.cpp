@@ -30,7 +30,7 @@ Result<ReceiveBuffers> ReceiveBuffers::create(const Device& device, const Fabric
   const std::size_t each = shared ? std::max(align_up(memory / kShared, kCacheLine), 4 * size) : size;
   const std::size_t count = shared ? kShared : std::clamp<std::size_t>(device.info().rx_attr->size, 8, 512);
   OPAL_TRY_ASSIGN(Mapping mapping, Mapping::anonymous(count * each, false));
-  OPAL_TRY_ASSIGN(MemoryRegion region, register_buffers(device, mapping));
+  OPAL_TRY_ASSIGN(MemoryRegion region, device.register_buffers(mapping));
   ReceiveBuffers buffers{fabric, std::move(mapping), std::move(region), each, shared};
   for (std::size_t i = 0; i < count; ++i) buffers.buffers_.emplace_back(buffers.memory_.data() + i * each);
   for (Buffer& buffer : buffers.buffers_) buffers.idle_.push_back(&buffer);

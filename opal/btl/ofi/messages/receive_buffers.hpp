@@ -7,7 +7,8 @@
 #include <deque>
 #include <vector>
 
-#include "opal/btl/ofi/messages/send_buffers.hpp"
+#include "opal/btl/ofi/device/device.hpp"
+#include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::ofi {
 
