@@ -35,32 +35,19 @@ void set_default(const char* name, const char* value) { ::setenv(name, value, 0)
 
 }  // namespace
 
-struct Server::State {
-  Core core;
-  const JobDescription& job = core.job;
-  InfoList settings{};  // libpmix keeps pointers into what it was started with
-
-  Result<void> start();
-  Result<void> register_ranks();
-};
-
-Server::Server(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Server::Server(std::unique_ptr<Core> core) noexcept : core_(std::move(core)) {}
 
 Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescription& job, Host& host) {
-  std::unique_ptr<State> state{new State{Core{loop, job, host}}};
-  OPAL_TRY(state->start());
-  return std::unique_ptr<Server>{new Server{std::move(state)}};
-}
-
-Result<void> Server::State::start() {
+  std::unique_ptr<Server> server{new Server{std::make_unique<Core>(loop, job, host)}};
   // By default fences of local ranks do not call the upcall, and libpmix counts a dead rank as arrived.
   set_default("PMIX_MCA_pmix_server_fence_localonly_opt", "0");
   // By default a lost connection is reported a second late, when other ranks have already failed because of it.
   set_default("PMIX_MCA_pmix_event_caching_window", "0");
   if (job.ranks <= kSmallJob) set_default("PMIX_MCA_gds", "hash");
 
+  InfoList& settings = server->core_->settings;
   settings.add(PMIX_SERVER_NSPACE, job.job_id + "-server");
   settings.add_rank(PMIX_SERVER_RANK, job.own_host);
   settings.add(PMIX_HOSTNAME, job.hosts[job.own_host].name);
@@ -70,17 +57,20 @@ Result<void> Server::State::start() {
   char source[] = "hwloc";
   const pmix_topology_t shared{source, job.topology};
   if (job.topology != nullptr) settings.load(PMIX_TOPOLOGY2, &shared, PMIX_TOPO);
-  const auto begun = check(PMIx_server_init(upcalls(core), settings.data(), settings.size()), "PMIx_server_init");
+  const auto begun =
+      check(PMIx_server_init(upcalls(*server->core_), settings.data(), settings.size()), "PMIx_server_init");
   if (!begun && !has_ipv4()) {
     return Error{Errc::unreachable, 0,
                  "PMIx_server_init: no IPv4 address on the loopback interface (ip link set lo up)"};
   }
   OPAL_TRY(begun);
   hear_of_lost_connections();
-  return register_ranks();
+  OPAL_TRY(server->register_ranks());
+  return server;
 }
 
-Result<void> Server::State::register_ranks() {
+Result<void> Server::register_ranks() {
+  const JobDescription& job = core_->job;
   InfoList infos = job_infos(job);
   const std::vector<std::uint32_t>& local = job.hosts[job.own_host].ranks;
   const char* const name = job.job_id.c_str();
@@ -91,7 +81,7 @@ Result<void> Server::State::register_ranks() {
   OPAL_TRY(
       check(PMIx_server_setup_local_support(name, nullptr, 0, nullptr, nullptr), "PMIx_server_setup_local_support"));
   for (const std::uint32_t rank : local) {
-    const pmix_proc_t client = core.proc(rank);
+    const pmix_proc_t client = core_->proc(rank);
     OPAL_TRY(check(PMIx_server_register_client(&client, ::getuid(), ::getgid(), nullptr, nullptr, nullptr),
                    "PMIx_server_register_client"));
   }
@@ -99,7 +89,7 @@ Result<void> Server::State::register_ranks() {
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> Server::variables(unsigned rank) {
-  const pmix_proc_t client = state_->core.proc(rank);
+  const pmix_proc_t client = core_->proc(rank);
   char** environment = nullptr;
   const pmix_status_t status = PMIx_server_setup_fork(&client, &environment);
   std::vector<std::pair<std::string, std::string>> result;
@@ -115,57 +105,45 @@ Result<std::vector<std::pair<std::string, std::string>>> Server::variables(unsig
   return result;
 }
 
-bool Server::is_member(unsigned rank) const { return state_->core.membership[rank] == Core::Membership::member; }
+bool Server::is_member(unsigned rank) const { return core_->membership[rank] == Core::Membership::member; }
 
-bool Server::has_joined(unsigned rank) const { return state_->core.membership[rank] != Core::Membership::outside; }
+bool Server::has_joined(unsigned rank) const { return core_->membership[rank] != Core::Membership::outside; }
 
 bool Server::has_members() const {
-  const auto& membership = state_->core.membership;
+  const auto& membership = core_->membership;
   for (unsigned rank = 0; rank < membership.size(); ++rank) {
-    if (membership[rank] == Core::Membership::member && state_->core.host.liveness(rank) == Liveness::alive) {
+    if (membership[rank] == Core::Membership::member && core_->host.liveness(rank) == Liveness::alive) {
       return true;
     }
   }
   return false;
 }
 
-void Server::join(Cluster& cluster) { state_->core.cluster = &cluster; }
+void Server::join(Cluster& cluster) { core_->cluster = &cluster; }
 
-void Server::modex(unsigned rank, Cluster::Data answer) { local_modex(state_->core, rank, std::move(answer)); }
-
-NameService& Server::names() noexcept { return state_->core.names; }
+NameService& Server::names() noexcept { return core_->names; }
 
 void Server::on_rank_ended() {
-  const std::vector<event::Callback> waiting = std::exchange(state_->core.deferred, {});
+  const std::vector<event::Callback> waiting = std::exchange(core_->deferred, {});
   for (const event::Callback& answer : waiting) answer();
 }
 
 void Server::announce_death(unsigned rank) {
-  const pmix_proc_t dead = state_->core.proc(rank);
+  const pmix_proc_t dead = core_->proc(rank);
   InfoList infos;
   infos.add_proc(PMIX_EVENT_AFFECTED_PROC, dead);
   infos.add(PMIX_EVENT_NON_DEFAULT, true);
   notify_clients(PMIX_ERR_PROC_TERM_WO_SYNC, dead, PMIX_RANGE_NAMESPACE, std::move(infos));
 }
 
-void Server::notify(const PackedEvent& event) { deliver(state_->core, event); }
-
-void Server::ask_for_checkpoint(const std::string& request) {
-  InfoList infos;
-  infos.add(PMIX_JOB_CTRL_ID, request);
-  infos.add(PMIX_EVENT_NON_DEFAULT, true);
-  infos.add(PMIX_EVENT_DO_NOT_CACHE, true);
-  raise_everywhere(state_->core, PMIX_JCTRL_CHECKPOINT, std::move(infos));
-}
-
 void Server::announce_lost_host(std::size_t host) {
-  const HostRanks& lost = state_->job.hosts.at(host);
+  const HostRanks& lost = core_->job.hosts.at(host);
   if (lost.ranks.empty()) return;
   InfoList infos;
   infos.add(PMIX_HOSTNAME, lost.name);
-  infos.add(PMIX_NODEID, node_id(state_->job, host));
+  infos.add(PMIX_NODEID, node_id(core_->job, host));
   infos.add(PMIX_EVENT_NON_DEFAULT, true);
-  notify_clients(PMIX_EVENT_NODE_DOWN, state_->core.proc(lost.ranks.front()), PMIX_RANGE_NAMESPACE, std::move(infos));
+  notify_clients(PMIX_EVENT_NODE_DOWN, core_->proc(lost.ranks.front()), PMIX_RANGE_NAMESPACE, std::move(infos));
   for (const std::uint32_t rank : lost.ranks) announce_death(rank);
 }
 

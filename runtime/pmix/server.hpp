@@ -36,6 +36,8 @@ class Host {
   virtual void on_checkpoint(unsigned rank, const std::string& text) = 0;
 };
 
+struct Core;
+
 class Server {
  public:
   /// Starts the server and registers the job.  `loop` and `host` must outlive the server.  Errors: those of to_error()
@@ -82,9 +84,9 @@ class Server {
   void on_rank_ended();
 
  private:
-  struct State;
-  explicit Server(std::unique_ptr<State> state) noexcept;
-  std::unique_ptr<State> state_;
+  explicit Server(std::unique_ptr<Core> core) noexcept;
+  Result<void> register_ranks();
+  std::unique_ptr<Core> core_;
 };
 
 /// argv[0] of a stand-in: opalrun or opald, run with the environment of a rank that ended before it called PMIx_Init.

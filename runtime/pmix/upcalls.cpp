@@ -161,6 +161,15 @@ void answer_modex(pmix_status_t status, char* data, size_t size, void* pointer) 
   g_core->loop.post([=, answer = std::move(*answer), copy = std::move(copy)] { answer(status, copy); });
 }
 
+/// Requests from libpmix the data that `rank` of this host has committed.
+void local_modex(unsigned rank, Cluster::Data answer) {
+  const pmix_proc_t proc = g_core->proc(rank);
+  auto kept = std::make_unique<Cluster::Data>(std::move(answer));
+  const pmix_status_t status = PMIx_server_dmodex_request(&proc, answer_modex, kept.get());
+  if (status != PMIX_SUCCESS) return (*kept)(status, {});
+  (void)kept.release();  // answer_modex owns it now
+}
+
 pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                            pmix_modex_cbfunc_t answer, void* cookie) {
   const auto rank = rank_of(*g_core, *proc);
@@ -168,7 +177,7 @@ pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* /*info*/,
   g_core->loop.post([=] {
     const Cluster::Data reply = [=](int status, const std::string& data) { give(answer, cookie, status, data); };
     if (g_core->cluster == nullptr || g_core->host_of[*rank] == g_core->job.own_host) {
-      return local_modex(*g_core, *rank, reply);
+      return local_modex(*rank, reply);
     }
     g_core->cluster->modex(*rank, reply);
   });
@@ -398,17 +407,20 @@ void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_ra
   if (status == PMIX_SUCCESS) (void)infos.release();  // `release` owns it now
 }
 
-void raise_everywhere(const Core& core, pmix_status_t event, InfoList about) {
-  if (core.cluster != nullptr) {
-    const PackedEvent packed = pack_event(event, PMIX_RANK_UNDEF, PMIX_RANGE_NAMESPACE, {about.data(), about.size()});
-    if (const auto sent = core.cluster->notify(packed); !sent) {
-      opal::log::warn("runtime", "an event does not reach the other hosts: {}", opal::to_string(sent.error()));
-    }
+void Server::ask_for_checkpoint(const std::string& request) {
+  InfoList infos;
+  infos.add(PMIX_JOB_CTRL_ID, request);
+  infos.add(PMIX_EVENT_NON_DEFAULT, true);
+  infos.add(PMIX_EVENT_DO_NOT_CACHE, true);
+  if (core_->cluster != nullptr) {
+    const auto sent = core_->cluster->notify(
+        pack_event(PMIX_JCTRL_CHECKPOINT, PMIX_RANK_UNDEF, PMIX_RANGE_NAMESPACE, {infos.data(), infos.size()}));
+    if (!sent) opal::log::warn("runtime", "an event stays on this host: {}", opal::to_string(sent.error()));
   }
-  notify_clients(event, core.proc(PMIX_RANK_UNDEF), PMIX_RANGE_NAMESPACE, std::move(about));
+  notify_clients(PMIX_JCTRL_CHECKPOINT, core_->proc(PMIX_RANK_UNDEF), PMIX_RANGE_NAMESPACE, std::move(infos));
 }
 
-void deliver(const Core& core, const PackedEvent& event) {
+void Server::notify(const PackedEvent& event) {
   InfoList infos;
   for (const auto& [key, packed] : event.infos) {
     pmix_value_t value;
@@ -416,16 +428,10 @@ void deliver(const Core& core, const PackedEvent& event) {
     if (unpack_value(packed, value)) infos.add_value(key.c_str(), value);
     PMIX_VALUE_DESTRUCT(&value);
   }
-  notify_clients(event.status, core.proc(event.source), event.range, std::move(infos));
+  notify_clients(event.status, core_->proc(event.source), event.range, std::move(infos));
 }
 
-void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
-  const pmix_proc_t proc = core.proc(rank);
-  auto kept = std::make_unique<Cluster::Data>(std::move(answer));
-  const pmix_status_t status = PMIx_server_dmodex_request(&proc, answer_modex, kept.get());
-  if (status != PMIX_SUCCESS) return (*kept)(status, {});
-  (void)kept.release();  // answer_modex owns it now
-}
+void Server::modex(unsigned rank, Cluster::Data answer) { local_modex(rank, std::move(answer)); }
 
 void hear_of_lost_connections() {
   static pmix_status_t codes[] = {PMIX_ERR_LOST_CONNECTION};

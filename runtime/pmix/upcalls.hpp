@@ -18,7 +18,7 @@
 
 namespace runtime::pmix {
 
-/// The state of the server.  Only the loop's thread uses it, except `membership`.
+/// The state of the Server.  Only the loop's thread uses it, except `membership`.
 struct Core {
   enum class Membership : std::uint8_t { outside, member, left };
 
@@ -47,6 +47,7 @@ struct Core {
   std::uint64_t contexts = 0;          ///< number of group context ids proposed by this host
   Cluster* cluster = nullptr;          ///< null: no other hosts
   Host& host;
+  InfoList settings;  ///< libpmix keeps pointers into what it was started with
   NameService names;
   std::vector<event::Callback> deferred;  ///< answers delayed until the end of a dying rank is reported
 };
@@ -77,17 +78,8 @@ void hear_of_lost_connections();
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
                     const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie);
 
-/// Requests from libpmix the data that `rank` of this host has committed.
-void local_modex(const Core& core, unsigned rank, Cluster::Data answer);
-
 /// Sends an event to the clients of this host.  `source`: the process that the event is about.
 void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_range_t range, InfoList about);
-
-/// Sends an event of the launcher to the clients of all hosts.
-void raise_everywhere(const Core& core, pmix_status_t event, InfoList about);
-
-/// Delivers an event of another host to the clients of this host.
-void deliver(const Core& core, const PackedEvent& event);
 
 /// The table of upcalls for PMIx_server_init().  All later upcalls use `core`, which must live until the process ends.
 pmix_server_module_t* upcalls(Core& core) noexcept;
