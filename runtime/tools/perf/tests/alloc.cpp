@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocators over 1 to 8 threads: OPAL's pool of shared memory, this process's malloc (which LD_PRELOAD replaces), and
-// jemalloc and mimalloc where they are installed and may be loaded late (Debian's jemalloc only if it is preloaded).
+// Allocators over 1 to 8 threads: OPAL's pool of shared memory, and this process's malloc, which LD_PRELOAD replaces.
 // Each thread frees its oldest of 32 blocks and allocates another, over and over.
-#include <dlfcn.h>
-
 #include <array>
 #include <cstdlib>
-#include <string>
-#include <vector>
 
-#include "opal/core/log.hpp"
 #include "opal/mpool/pool.hpp"
 #include "runtime/tools/perf/tests/sample_concurrently.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
@@ -54,15 +48,6 @@ Result<void> measure(const char* name, const Plan& plan, const Report& report, A
   return {};
 }
 
-/// jemalloc's or mimalloc's functions, which are no malloc of this process's; null where the library is not there.
-template <class Function>
-Function* function_of(const char* library, const char* name) {
-  void* const loaded = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);  // stays: its blocks may
-  auto* const function = loaded != nullptr ? reinterpret_cast<Function*>(::dlsym(loaded, name)) : nullptr;
-  if (function == nullptr) log::info("perf", "{} is not measured: {}", library, ::dlerror());
-  return function;
-}
-
 }  // namespace
 
 Result<void> allocators(const Plan& plan, const Report& report) {
@@ -74,22 +59,9 @@ Result<void> allocators(const Plan& plan, const Report& report) {
         return block ? *block : nullptr;
       },
       [&](void* block) { (void)pool->deallocate(static_cast<std::byte*>(block)); }));
-  OPAL_TRY(measure(
+  return measure(
       "malloc", plan, report, [](std::size_t size) { return std::malloc(size); },
-      [](void* block) { std::free(block); }));
-  constexpr const char* kJemalloc = "libjemalloc.so.2";
-  if (auto* const allocate = function_of<void*(std::size_t, int)>(kJemalloc, "mallocx"); allocate != nullptr) {
-    auto* const release = function_of<void(void*, int)>(kJemalloc, "dallocx");
-    OPAL_TRY(measure(
-        "jemalloc", plan, report, [=](std::size_t size) { return allocate(size, 0); },
-        [=](void* block) { release(block, 0); }));
-  }
-  constexpr const char* kMimalloc = "libmimalloc.so.2.0";
-  if (auto* const allocate = function_of<void*(std::size_t)>(kMimalloc, "mi_malloc"); allocate != nullptr) {
-    auto* const release = function_of<void(void*)>(kMimalloc, "mi_free");
-    OPAL_TRY(measure("mimalloc", plan, report, allocate, release));
-  }
-  return {};
+      [](void* block) { std::free(block); });
 }
 
 }  // namespace opal::perf
