@@ -172,7 +172,7 @@ void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string m
       return;
     case kKind<Modex>:
     case kKind<ModexResult>:
-      if (uplink_) uplink_->handle(from, static_cast<Kind>(topic), content, server());
+      if (uplink_) uplink_->handle(static_cast<Kind>(topic), content, server(), &from);
       return;
     default: return;
   }

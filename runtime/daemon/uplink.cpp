@@ -3,10 +3,14 @@
 
 #include <pmix_common.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace runtime::daemon {
 namespace {
 
 constexpr std::size_t kLargestData = overlay::kLargestContent - 64;  // leaves room for the other packed fields
+constexpr std::chrono::seconds kIdle{3};  // a link is closed after one to two times this without a request
 
 /// The result of a modex request.  Data above kLargestData is left out; the status is then kTooLong.
 ModexResult result_of(const Modex& request, int status, const std::string& data) {
@@ -25,23 +29,30 @@ void with(ByteSpan content, Use use) {
 
 }  // namespace
 
-Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host)
-    : oob_(oob),
-      tree_(tree),
-      // True: an idle link does not disconnect the endpoint, as the tree or an open request of its peer needs it.
-      links_(loop, oob,
-             [this, &tree](opal::am::Endpoint& endpoint) {
-               return tree.uses(endpoint) || requesters_.contains(&endpoint);
-             }),
-      own_host_(own_host) {}
+/// How to answer `request`, which came along the tree, or over the direct connection `from`.
+Uplink::Data Uplink::answer_to(const Modex& request, opal::am::Endpoint* from) {
+  if (from == nullptr) {
+    return [this, request](int status, const std::string& data) { send(result_of(request, status, data)); };
+  }
+  std::shared_ptr<std::size_t>& open = requesters_[from];
+  if (!open) open = std::make_shared<std::size_t>(0);
+  ++*open;
+  // The requester repeats its request through the launcher when the connection ends.
+  return [this, from, requester = std::weak_ptr{open}, request](int status, const std::string& data) {
+    const auto still = requester.lock();
+    if (!still) return;  // connection ended; a later endpoint may have the same address
+    if (--*still == 0) requesters_.erase(from);
+    (void)oob_.send(*from, topic(kKind<ModexResult>), pack(result_of(request, status, data)));
+  };
+}
 
-bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server* server) {
+bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server* server, opal::am::Endpoint* from) {
   switch (kind) {
     case kKind<Modex>:
       with<Modex>(content, [&](const Modex& m) {
-        const auto reply = [this, m](int status, const std::string& data) { send(result_of(m, status, data)); };
-        if (server == nullptr) return reply(PMIX_ERR_NOT_FOUND, {});
-        server->modex(m.rank, reply);
+        const Data answer = answer_to(m, from);
+        if (server == nullptr) return answer(PMIX_ERR_NOT_FOUND, {});
+        server->modex(m.rank, answer);
       });
       return true;
     case kKind<ModexResult>: with<ModexResult>(content, [&](const ModexResult& m) { on_result(m); }); return true;
@@ -64,37 +75,19 @@ void Uplink::on_result(const ModexResult& result) {
   const auto entry = modex_requests_.extract(result.request_id);
   if (entry.empty()) return;
   const Request& request = entry.mapped();
-  const std::uint32_t host = tree_.process_map().host_of(request.rank);
-  if (request.direct) links_.answered(host);
-  if (!result.owner.empty()) links_.learn(host, result.owner);  // set by the launcher: the address of that daemon
+  // Set by the launcher: the address of the owner's daemon.
+  if (!result.owner.empty()) links_[tree_.process_map().host_of(request.rank)].address = result.owner;
   request.answer(result.status, result.data);
-}
-
-void Uplink::handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix::Server* server) {
-  if (kind == kKind<ModexResult>) return with<ModexResult>(content, [&](const ModexResult& m) { on_result(m); });
-  if (kind != kKind<Modex>) return;
-  with<Modex>(content, [&](const Modex& m) {
-    std::shared_ptr<std::size_t>& open = requesters_[&from];
-    if (!open) open = std::make_shared<std::size_t>(0);
-    ++*open;
-    // The requester repeats its request through the launcher when the connection ends.
-    const auto reply = [this, to = &from, requester = std::weak_ptr{open}, m](int status, const std::string& data) {
-      const auto still = requester.lock();
-      if (!still) return;  // connection ended; a later endpoint may have the same address
-      if (--*still == 0) requesters_.erase(to);
-      (void)oob_.send(*to, topic(kKind<ModexResult>), pack(result_of(m, status, data)));
-    };
-    if (server == nullptr) return reply(PMIX_ERR_NOT_FOUND, {});
-    server->modex(m.rank, reply);
-  });
 }
 
 void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
   requesters_.erase(&endpoint);
-  const auto host = links_.on_closed(endpoint);
-  if (!host) return;
+  const auto link =
+      std::find_if(links_.begin(), links_.end(), [&](const auto& each) { return each.second.endpoint == &endpoint; });
+  if (link == links_.end()) return;
+  link->second.endpoint = nullptr;
   for (auto& [number, request] : modex_requests_) {
-    if (!request.direct || tree_.process_map().host_of(request.rank) != *host) continue;
+    if (!is_sent_to(request, link->first)) continue;
     request.direct = false;
     send(Modex{request.rank, own_host_, number});
   }
@@ -103,7 +96,7 @@ void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
 void Uplink::on_lost(std::uint32_t host) {
   std::vector<std::uint64_t> unanswered;
   for (const auto& [number, request] : modex_requests_) {
-    if (request.direct && tree_.process_map().host_of(request.rank) == host) unanswered.push_back(number);
+    if (is_sent_to(request, host)) unanswered.push_back(number);
   }
   for (const std::uint64_t number : unanswered) on_result({own_host_, number, PMIX_ERR_LOST_CONNECTION, {}, {}});
 }
@@ -111,8 +104,42 @@ void Uplink::on_lost(std::uint32_t host) {
 void Uplink::modex(unsigned rank, Data answer) {
   const Modex message{rank, own_host_, ++last_request_id_};
   Request& request = modex_requests_.emplace(last_request_id_, Request{rank, std::move(answer), false}).first->second;
-  request.direct = links_.ask(tree_.process_map().host_of(rank), kKind<Modex>, pack(message));
+  request.direct = ask_directly(tree_.process_map().host_of(rank), message);
   if (!request.direct) send(message);
+}
+
+/// False: the address of the host's daemon is unknown, it is out of reach, or the send queue is full.
+bool Uplink::ask_directly(std::uint32_t host, const Modex& request) {
+  const auto entry = links_.find(host);
+  if (entry == links_.end()) return false;
+  Link& link = entry->second;
+  if (link.endpoint == nullptr) {
+    const auto endpoint = oob_.connect(oob::as_bytes(link.address));
+    if (!endpoint || (*endpoint)->dead()) return false;
+    link.endpoint = *endpoint;
+    opal::log::debug("runtime", "modex requests go directly to host {}", host);
+  }
+  link.used = true;
+  if (!idle_timer_) idle_timer_ = loop_.after(kIdle, [this] { close_idle_links(); });
+  return oob_.send(*link.endpoint, topic(kKind<Modex>), pack(request)).has_value();
+}
+
+void Uplink::close_idle_links() {
+  bool any_left = false;
+  for (auto& [host, link] : links_) {
+    if (link.endpoint == nullptr) continue;
+    const bool waits = std::any_of(modex_requests_.begin(), modex_requests_.end(),
+                                   [&, to = host](const auto& each) { return is_sent_to(each.second, to); });
+    if (std::exchange(link.used, false) || waits) {
+      any_left = true;
+      continue;
+    }
+    opal::log::debug("runtime", "the link to host {} is idle and is closed", host);
+    opal::am::Endpoint& endpoint = *std::exchange(link.endpoint, nullptr);
+    // The tree, or an open request of its peer, may need the endpoint.
+    if (!tree_.uses(endpoint) && !requesters_.contains(&endpoint)) oob_.disconnect(endpoint);
+  }
+  idle_timer_ = any_left ? loop_.after(kIdle, [this] { close_idle_links(); }) : event::Timer{};
 }
 
 void Uplink::names(const pmix::NameRequest& request, Items answer) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/daemon/uplink.hpp — sends the requests of a daemon's PMIx server to other hosts.  Fences go through the tree
 // of daemons.  Requests go to the launcher; modex requests go directly to the owner's daemon once a result has brought
-// its address.  A result has the number of its request.  Threads: the loop's thread.
+// its address.  A result has the number of its request.
+// The first direct request to a host opens a connection, later ones use it again, and it is closed when it is idle.
+// Two processes share one OOB connection, so the tree may use the endpoint too; then it is not disconnected.
+// Endpoints belong to the oob::Daemon.  Threads: the loop's thread.
 #pragma once
 #include <map>
 #include <memory>
 
 #include "opal/core/log.hpp"
-#include "runtime/daemon/tree/direct_links.hpp"
 #include "runtime/daemon/tree/tree_member.hpp"
 #include "runtime/pmix/server.hpp"
 
@@ -15,7 +17,8 @@ namespace runtime::daemon {
 
 class Uplink final : public pmix::Cluster {
  public:
-  Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host);
+  Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host)
+      : loop_(loop), oob_(oob), tree_(tree), own_host_(own_host) {}
 
   /// Sends to the launcher.  False: longer than the tree takes; it is logged and dropped.
   template <class M>
@@ -25,11 +28,9 @@ class Uplink final : public pmix::Cluster {
     return sent.has_value();
   }
 
-  /// A message of the tree: a modex request or result, an event, a name result.  False: any other kind.
-  /// Without a server, a request gets PMIX_ERR_NOT_FOUND.
-  bool handle(Kind kind, ByteSpan content, pmix::Server* server);
-  /// A modex request or result on a direct connection; also without a server.
-  void handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix::Server* server);
+  /// A modex request or result, an event, a name result.  False: any other kind.  Without a server, a request gets
+  /// PMIX_ERR_NOT_FOUND.  `from`: the direct connection over which the message came; null: it came along the tree.
+  bool handle(Kind kind, ByteSpan content, pmix::Server* server, opal::am::Endpoint* from = nullptr);
   /// An endpoint is closed: its open requests are sent again, through the launcher.
   void on_closed(const opal::am::Endpoint& endpoint);
   /// Ends the direct requests to that host with PMIX_ERR_LOST_CONNECTION; the launcher ends the others.
@@ -50,15 +51,29 @@ class Uplink final : public pmix::Cluster {
     Data answer;
     bool direct;  // sent on a direct link, not through the launcher
   };
+  /// The direct connection to another daemon.
+  struct Link {
+    std::string address;
+    opal::am::Endpoint* endpoint = nullptr;  // null: not connected
+    bool used = false;                       // a request was sent since the last close_idle_links()
+  };
+  bool ask_directly(std::uint32_t host, const Modex& request);
+  [[nodiscard]] bool is_sent_to(const Request& request, std::uint32_t host) const {
+    return request.direct && tree_.process_map().host_of(request.rank) == host;
+  }
+  Data answer_to(const Modex& request, opal::am::Endpoint* from);
+  void close_idle_links();
   /// Ends the open request with that number; a result without one is ignored.
   void on_result(const ModexResult& result);
 
+  event::Loop& loop_;
   oob::Daemon& oob_;
   TreeMember& tree_;
-  DirectLinks links_;
   const std::uint32_t own_host_;
   std::uint64_t last_request_id_ = 0;
   std::map<std::uint64_t, Request> modex_requests_;
+  std::map<std::uint32_t, Link> links_;  // by host; of those whose address is known
+  event::Timer idle_timer_;              // next close_idle_links(), while there are connections
   /// Daemons with open requests on a direct connection, each with their number.
   std::map<const opal::am::Endpoint*, std::shared_ptr<std::size_t>> requesters_;
   std::map<std::uint64_t, Items> name_requests_;

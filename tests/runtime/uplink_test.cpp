@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A daemon's answers to requests of other hosts.
+// A daemon's answers to requests of other hosts, and its own requests: through the launcher, or straight to another
+// daemon by a connection that is made when it is needed, used again, and closed when nothing is asked any more.
 #include "runtime/daemon/uplink.hpp"
 
 #include <gtest/gtest.h>
+
+#include <set>
 
 namespace runtime::daemon {
 namespace {
 
 constexpr std::chrono::seconds kLongest{60};
 
-/// The launcher and one daemon.
+/// The launcher, one daemon, and a third one, outside of the tree, that owns rank 1.
 class UplinkTest : public ::testing::Test, protected TreeUser {
  protected:
   UplinkTest() : loop(event::Loop::create().value()) {
@@ -22,18 +25,60 @@ class UplinkTest : public ::testing::Test, protected TreeUser {
     member.emplace(*loop, *daemon, tree_options(1, 2, 2, timeouts), user,
                    std::map<overlay::Id, std::string>{{0, std::string{oob::as_text(launcher->address())}}});
     uplink.emplace(*loop, *daemon, *member, 1);
+    member->set_hosts({{"launcher", {}}, {"daemon", {0}}, {"owner", {1}}});
+    oob::DaemonHost host{.say = [](const std::string&) {}};
+    host.on_message = [this](opal::am::Endpoint& from, oob::Topic, const std::string& content) {
+      guests.insert(&from);
+      const auto request = unpack<Modex>(oob::as_bytes(content)).value();
+      if (!answering) return loop->stop();
+      const ModexResult answer{request.host, request.request_id, PMIX_SUCCESS, "data", {}};
+      EXPECT_TRUE(owner->send(from, topic(kKind<ModexResult>), pack(answer)));
+    };
+    host.on_lost = [this](opal::am::Endpoint&, const Error&) {
+      ++closed;
+      loop->stop();
+    };
+    owner = oob::Daemon::open(*loop, store, secret, std::move(host)).value();
   }
   std::unique_ptr<oob::Daemon> open(std::optional<TreeMember>& tree) {
     oob::DaemonHost host{.say = [](const std::string&) {}};
-    host.on_message = [&tree](opal::am::Endpoint& from, oob::Topic, std::string frame) {
-      tree->on_frame(from, std::move(frame));
+    host.on_message = [this, &tree](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
+      if (static_cast<Kind>(topic) == kKind<Frame>) return tree->on_frame(from, std::move(content));
+      EXPECT_TRUE(uplink->handle(static_cast<Kind>(topic), oob::as_bytes(content), nullptr, &from));
+    };
+    host.on_lost = [this, &tree](opal::am::Endpoint& peer, const Error&) {
+      if (uplink) uplink->on_closed(peer);
+      if (tree) tree->on_closed(peer);
     };
     return oob::Daemon::open(*loop, store, secret, std::move(host)).value();
   }
   void on_message(overlay::Id origin, Kind kind, ByteSpan content) override {
-    if (origin != 1 || kind != kKind<ModexResult>) return;
-    result = unpack<ModexResult>(content).value();
-    loop->stop();
+    if (origin == 0) {
+      EXPECT_TRUE(uplink->handle(kind, content, nullptr));
+    } else if (kind == kKind<ModexResult>) {
+      result = unpack<ModexResult>(content).value();
+      loop->stop();
+    } else if (const auto request = unpack<Modex>(content)) {
+      ++through_launcher;
+      const ModexResult answer{request->host, request->request_id, PMIX_SUCCESS, "data", address_of_owner};
+      EXPECT_TRUE(root->send(overlay::IdSet::of(1), kKind<ModexResult>, pack(answer)));
+    }
+  }
+  void ask() {
+    uplink->modex(1, [this](int status, const std::string& data) {
+      EXPECT_EQ(status, PMIX_SUCCESS);
+      EXPECT_EQ(data, "data");
+      ++answers;
+      loop->stop();
+    });
+  }
+  /// Until the next stop().
+  void run() {
+    const auto limit = loop->after(std::chrono::duration_cast<std::chrono::milliseconds>(kLongest), [this] {
+      ADD_FAILURE() << "nothing happens";
+      loop->stop();
+    });
+    loop->run();
   }
   void on_lost(overlay::Id, overlay::Loss) override { ADD_FAILURE(); }
   void on_out(const char* why) override { ADD_FAILURE() << why; }
@@ -43,24 +88,64 @@ class UplinkTest : public ::testing::Test, protected TreeUser {
   opal::Secret secret = opal::Secret::from_text("a secret of sixteen bytes or more").value();
   std::unique_ptr<oob::Daemon> launcher;
   std::unique_ptr<oob::Daemon> daemon;
+  std::unique_ptr<oob::Daemon> owner;
   std::optional<TreeMember> root;
   std::optional<TreeMember> member;
   std::optional<Uplink> uplink;
   std::optional<ModexResult> result;
+  std::string address_of_owner;
+  std::set<opal::am::Endpoint*> guests;
+  bool answering = true;
+  int through_launcher = 0;
+  int answers = 0;
+  int closed = 0;
 };
 
 TEST_F(UplinkTest, ARequestOfTheTreeIsAnsweredWithoutAServer) {
-  const auto limit = loop->after(std::chrono::duration_cast<std::chrono::milliseconds>(kLongest), [this] {
-    ADD_FAILURE() << "no answer";
-    loop->stop();
-  });
   const std::string request = pack(Modex{.rank = 3, .host = 0, .request_id = 7});
   EXPECT_TRUE(uplink->handle(kKind<Modex>, oob::as_bytes(request), nullptr));
-  loop->run();
+  run();
   ASSERT_TRUE(result);
   EXPECT_EQ(result->host, 0U);
   EXPECT_EQ(result->request_id, 7U);
   EXPECT_EQ(result->status, PMIX_ERR_NOT_FOUND);
+}
+
+TEST_F(UplinkTest, ALinkIsMadeWhenTheAddressIsKnownUsedAgainAndClosedWhenIdle) {
+  ask();
+  run();
+  EXPECT_EQ(through_launcher, 1) << "where is the owner?";
+  address_of_owner = std::string{oob::as_text(owner->address())};
+  ask();
+  run();
+  EXPECT_EQ(through_launcher, 2);
+  for (int i = 0; i < 10; ++i) {
+    ask();
+    run();
+  }
+  EXPECT_EQ(answers, 12);
+  EXPECT_EQ(through_launcher, 2);
+  EXPECT_EQ(guests.size(), 1U) << "one link for all";
+  run();
+  EXPECT_EQ(closed, 1);
+  ask();
+  run();
+  EXPECT_EQ(answers, 13) << "and it is made again";
+  EXPECT_EQ(through_launcher, 2);
+}
+
+TEST_F(UplinkTest, ARequestGoesThroughTheLauncherWhenItsLinkIsOver) {
+  address_of_owner = std::string{oob::as_text(owner->address())};
+  ask();
+  run();
+  answering = false;
+  ask();
+  run();
+  EXPECT_EQ(answers, 1);
+  owner.reset();
+  run();
+  EXPECT_EQ(answers, 2);
+  EXPECT_EQ(through_launcher, 2);
 }
 
 }  // namespace
