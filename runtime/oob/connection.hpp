@@ -35,6 +35,8 @@ class Connection {
   Connection(opal::am::Endpoint& base, Role role, Upgrader& upgrader);
 
   [[nodiscard]] Stream& stream() noexcept { return stream_; }
+  /// The base endpoint, dead or not.
+  [[nodiscard]] opal::am::Endpoint& first() noexcept { return first_; }
 
   /// As Stream::receive(), for a piece or note from the base endpoint or that of the upgrade.
   Result<const Assembler::Message*> receive(opal::am::Endpoint& from, ByteSpan piece);
@@ -72,7 +74,7 @@ class Connection {
   void post(opal::am::Endpoint& to, Topic topic, ByteSpan rest = {});
   [[nodiscard]] bool worthwhile() const noexcept;
 
-  opal::am::Endpoint& first_;  // the base endpoint, dead or not
+  opal::am::Endpoint& first_;
   Upgrader& upgrader_;
   Role role_;
   Stream stream_;

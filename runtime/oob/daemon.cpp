@@ -32,13 +32,6 @@ Result<bool> first_is_allowed(const opal::config::Store& store, std::string_view
 
 }  // namespace
 
-struct Daemon::Peer {
-  Peer(opal::am::Endpoint& to, Connection::Role role, Upgrader& upgrader)
-      : endpoint(to), connection(to, role, upgrader) {}
-  opal::am::Endpoint& endpoint;
-  Connection connection;
-};
-
 Daemon::Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, DaemonHost host)
     : loop_(loop), store_(store), secret_(secret), host_(std::move(host)) {}
 
@@ -82,47 +75,46 @@ Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, con
 
 Result<opal::am::Endpoint*> Daemon::connect(ByteSpan address) {
   OPAL_TRY_ASSIGN(opal::am::Endpoint * endpoint, base_.context->connect(address));
-  (void)peer_of(*endpoint, Connection::Role::asks);
+  (void)connection_of(*endpoint, Connection::Role::asks);
   base_.awake = true;
-  kick();
+  post_service();
   return endpoint;
 }
 
 Result<void> Daemon::send(opal::am::Endpoint& to, Topic topic, std::string content) {
-  Peer& peer = peer_of(to);
-  const auto sent = peer.connection.stream().send(topic, std::move(content));
-  step_peer(peer);
-  kick();
+  Connection& connection = connection_of(to);
+  const auto sent = connection.stream().send(topic, std::move(content));
+  after_use(connection);
+  post_service();
   return sent;
 }
 
 void Daemon::disconnect(opal::am::Endpoint& endpoint) {
-  const auto entry = peers_.find(&endpoint);
-  if (entry != peers_.end()) {
-    entry->second->connection.end();
-    peers_.erase(entry);
+  if (const auto entry = connections_.find(&endpoint); entry != connections_.end()) {
+    entry->second->end();
+    connections_.erase(entry);
   }
   std::erase(over_, &endpoint);
   base_.context->disconnect(endpoint);
   wake();
-  kick();
+  post_service();
 }
 
 bool Daemon::has_unsent(opal::am::Endpoint& to) {
-  return !peer_of(to).connection.stream().idle() || base_.waits_for_room() || upgrade_.waits_for_room();
+  return !connection_of(to).stream().idle() || base_.waits_for_room() || upgrade_.waits_for_room();
 }
 
 std::string_view Daemon::transport(opal::am::Endpoint& to) {
-  const opal::am::Endpoint* const way = peer_of(to).connection.stream().current();
+  const opal::am::Endpoint* const way = connection_of(to).stream().current();
   return way == nullptr ? "none" : way->attributes().transport;
 }
 
 /// Posts a service(), once: operations posted outside progress() need the next progress() to be sent.
-void Daemon::kick() {
-  if (kicked_) return;
-  kicked_ = true;
+void Daemon::post_service() {
+  if (service_posted_) return;
+  service_posted_ = true;
   loop_.post([this] {
-    kicked_ = false;
+    service_posted_ = false;
     service();
   });
 }
@@ -164,12 +156,12 @@ void Daemon::service() {
   loop_.post([this] { service(); });
 }
 
-/// Call it after each use of a peer's connection.  It schedules step() and does not run it, since the caller may be
-/// inside progress().
-void Daemon::step_peer(Peer& peer) {
-  Side& side = peer.connection.stream().current() == peer.connection.upgrade() ? upgrade_ : base_;
+/// Call it after each use of a connection.  It schedules step() and does not run it, since the caller may be inside
+/// progress().
+void Daemon::after_use(Connection& connection) {
+  Side& side = connection.stream().current() == connection.upgrade() ? upgrade_ : base_;
   side.awake = true;
-  step_ = step_ || peer.connection.needs_step();
+  step_ = step_ || connection.needs_step();
 }
 
 void Daemon::step() {
@@ -177,23 +169,27 @@ void Daemon::step() {
   wake();  // for the notes about ways that go out by either
   for (opal::am::Endpoint* endpoint : std::exchange(over_, {})) endpoint->context().disconnect(*endpoint);
   std::vector<opal::am::Endpoint*> lost;
-  for (const auto& [endpoint, peer] : peers_) {
-    peer->connection.step();
-    if (opal::am::Endpoint* const upgrade = peer->connection.upgrade()) by_upgrade_[upgrade] = peer.get();
-    if (peer->connection.alive()) {
-      step_peer(*peer);
+  for (const auto& [endpoint, connection] : connections_) {
+    connection->step();
+    if (opal::am::Endpoint* const upgrade = connection->upgrade()) by_upgrade_[upgrade] = connection.get();
+    if (connection->alive()) {
+      after_use(*connection);
     } else {
       lost.push_back(endpoint);
     }
   }
-  for (opal::am::Endpoint* endpoint : lost) lose(*endpoint);
+  for (opal::am::Endpoint* endpoint : lost) {
+    if (!connections_.contains(endpoint)) continue;  // on_lost() of another one has disconnected it
+    host_.on_lost(*endpoint, endpoint->error());
+    disconnect(*endpoint);
+  }
 }
 
-Daemon::Peer& Daemon::peer_of(opal::am::Endpoint& endpoint, Connection::Role role) {
-  std::unique_ptr<Peer>& peer = peers_[&endpoint];
+Connection& Daemon::connection_of(opal::am::Endpoint& endpoint, Connection::Role role) {
+  std::unique_ptr<Connection>& connection = connections_[&endpoint];
   Upgrader& upgrader = *this;
-  if (!peer) peer = std::make_unique<Peer>(endpoint, role, upgrader);
-  return *peer;
+  if (!connection) connection = std::make_unique<Connection>(endpoint, role, upgrader);
+  return *connection;
 }
 
 // --- Transport upgrades
@@ -221,8 +217,8 @@ void Daemon::on_upgrade_piece(opal::btl::Delivery& delivery) noexcept {
   if (const auto known = by_upgrade_.find(&from); known != by_upgrade_.end()) {
     return receive(*known->second, from, delivery.data);
   }
-  const bool expelled = std::find(over_.begin(), over_.end(), &from) != over_.end();
-  if (!expelled && !take_upgrade_hello(from, delivery.data)) expel(from);
+  const bool is_over = std::find(over_.begin(), over_.end(), &from) != over_.end();
+  if (!is_over && !take_upgrade_hello(from, delivery.data)) disconnect_later(from);
 }
 
 /// A transport upgrade is accepted only from a peer that was offered one.
@@ -231,67 +227,61 @@ bool Daemon::take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece) {
   Note note;
   if (!header || Topic{header->topic} != Topic::upgrade_hello) return false;
   if (!opal::read_object(piece.subspan(sizeof *header), note)) return false;
-  const auto entry = std::find_if(peers_.begin(), peers_.end(),
-                                  [&](const auto& each) { return each.second->connection.expects(note); });
-  if (entry == peers_.end()) return false;
+  const auto entry = std::find_if(connections_.begin(), connections_.end(),
+                                  [&](const auto& each) { return each.second->expects(note); });
+  if (entry == connections_.end()) return false;
   by_upgrade_[&upgrade] = entry->second.get();
-  entry->second->connection.on_upgrade_hello(upgrade);
-  step_peer(*entry->second);
+  entry->second->on_upgrade_hello(upgrade);
+  after_use(*entry->second);
   return true;
 }
 
-void Daemon::expel(opal::am::Endpoint& endpoint) {
+/// step() disconnects the endpoint.
+void Daemon::disconnect_later(opal::am::Endpoint& endpoint) {
   if (std::find(over_.begin(), over_.end(), &endpoint) == over_.end()) over_.push_back(&endpoint);
   step_ = true;
-  kick();
+  post_service();
 }
 
 // --- Messages
 
 void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
   opal::am::Endpoint& from = opal::am::sender(delivery);
-  if (!peers_.contains(&from)) supersede(from);
-  Peer* peer = &peer_of(from);
-  if (peer->connection.stream().is_from_another_incarnation(delivery.data)) {
-    renew(from);
-    peer = &peer_of(from);
+  if (!connections_.contains(&from)) {
+    // A peer that has connected again has a new endpoint.
+    const auto former = std::find_if(connections_.begin(), connections_.end(),
+                                     [&](const auto& each) { return each.first->peer() == from.peer(); });
+    if (former != connections_.end()) {
+      opal::am::Endpoint& endpoint = *former->first;
+      end_former_connection(endpoint);
+      disconnect_later(endpoint);
+    }
+  } else if (connection_of(from).stream().is_from_another_incarnation(delivery.data)) {
+    end_former_connection(from);
   }
-  receive(*peer, from, delivery.data);
-}
-
-/// A peer that has connected again has a new endpoint.  Ends the connection on its old endpoint; on_lost runs
-/// for it before the first message of the new one.
-void Daemon::supersede(const opal::am::Endpoint& fresh) {
-  const auto former =
-      std::find_if(peers_.begin(), peers_.end(), [&](const auto& each) { return each.first->peer() == fresh.peer(); });
-  if (former == peers_.end()) return;
-  opal::am::Endpoint& endpoint = *former->first;
-  renew(endpoint);
-  expel(endpoint);
+  receive(connection_of(from), from, delivery.data);
 }
 
 /// Ends the connection on `endpoint`, because the peer has a new incarnation.  on_lost runs before the first
 /// message of the new connection, which may use the same endpoint.
-void Daemon::renew(opal::am::Endpoint& endpoint) {
-  const auto entry = peers_.find(&endpoint);
-  if (opal::am::Endpoint* const upgrade = entry->second->connection.upgrade()) {
+void Daemon::end_former_connection(opal::am::Endpoint& endpoint) {
+  const auto entry = connections_.extract(&endpoint);  // destroyed after on_lost
+  if (opal::am::Endpoint* const upgrade = entry.mapped()->upgrade()) {
     by_upgrade_.erase(upgrade);
-    expel(*upgrade);
+    disconnect_later(*upgrade);
   }
-  const std::unique_ptr<Peer> over = std::move(entry->second);
-  peers_.erase(entry);
-  host_.on_lost(over->endpoint, {Errc::peer_gone, 0, "oob: the peer has made its connection anew"});
+  host_.on_lost(endpoint, {Errc::peer_gone, 0, "oob: the peer has made its connection anew"});
 }
 
-void Daemon::receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece) {
-  const auto message = peer.connection.receive(from, piece);
-  step_peer(peer);
+void Daemon::receive(Connection& connection, opal::am::Endpoint& from, ByteSpan piece) {
+  const auto message = connection.receive(from, piece);
+  after_use(connection);
   if (!message) {
     host_.say(fmt::format("a message of another daemon is dropped: {}", opal::to_string(message.error())));
     return;
   }
   if (*message == nullptr || (*message)->topic < Topic::user) return;
-  host_.on_message(peer.endpoint, (*message)->topic, peer.connection.stream().take(**message));
+  host_.on_message(connection.first(), (*message)->topic, connection.stream().take(**message));
 }
 
 // --- Ends
@@ -299,17 +289,9 @@ void Daemon::receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece) {
 /// Schedules step(), which finds out whether the peer is lost.  Runs inside progress().
 void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) noexcept {
   const bool upgrade = upgrade_.context != nullptr && &endpoint.context() == upgrade_.context.get();
-  if (upgrade && !by_upgrade_.contains(&endpoint)) return expel(endpoint);
+  if (upgrade && !by_upgrade_.contains(&endpoint)) return disconnect_later(endpoint);
   step_ = true;
-  kick();
-}
-
-/// Removes a peer without an endpoint.
-void Daemon::lose(opal::am::Endpoint& endpoint) {
-  const auto entry = peers_.find(&endpoint);
-  if (entry == peers_.end()) return;
-  host_.on_lost(entry->second->endpoint, endpoint.error());
-  disconnect(endpoint);
+  post_service();
 }
 
 }  // namespace runtime::oob

@@ -61,7 +61,6 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   void catch_up();
 
  private:
-  struct Peer;
   /// A Context in the loop.  service() progresses it only while it is awake.
   struct Side {
     std::unique_ptr<opal::am::Context> context;  // null: not opened
@@ -85,18 +84,16 @@ class Daemon final : private opal::am::Observer, private Upgrader {
 
   void on_piece(opal::btl::Delivery& delivery) noexcept;
   void on_upgrade_piece(opal::btl::Delivery& delivery) noexcept;
-  void renew(opal::am::Endpoint& endpoint);
-  void supersede(const opal::am::Endpoint& fresh);
-  void receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece);
+  void end_former_connection(opal::am::Endpoint& endpoint);
+  void receive(Connection& connection, opal::am::Endpoint& from, ByteSpan piece);
   bool take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece);
-  void expel(opal::am::Endpoint& endpoint);
+  void disconnect_later(opal::am::Endpoint& endpoint);
   void service();
   void wake() noexcept { base_.awake = upgrade_.awake = true; }
-  void kick();
+  void post_service();
   void step();
-  void step_peer(Peer& peer);
-  Peer& peer_of(opal::am::Endpoint& endpoint, Connection::Role role = Connection::Role::offers);
-  void lose(opal::am::Endpoint& endpoint);
+  void after_use(Connection& connection);
+  Connection& connection_of(opal::am::Endpoint& endpoint, Connection::Role role = Connection::Role::offers);
 
   event::Loop& loop_;
   const opal::config::Store store_;
@@ -105,12 +102,12 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   bool can_upgrade_ = false;  // am_transports allows other transports than tcp, and their Context could be opened
   Side base_;
   Side upgrade_;
-  std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
-  std::map<opal::am::Endpoint*, Peer*> by_upgrade_;
+  std::map<opal::am::Endpoint*, std::unique_ptr<Connection>> connections_;  // by base endpoint
+  std::map<opal::am::Endpoint*, Connection*> by_upgrade_;
   std::vector<opal::am::Endpoint*> over_;  // unwanted or replaced endpoints, which step() disconnects
   event::Timer retry_;                     // next progress while messages wait for room
-  bool kicked_ = false;                    // a service() is posted
-  bool step_ = false;                      // step() has work
+  bool service_posted_ = false;
+  bool step_ = false;  // step() has work
 };
 
 }  // namespace runtime::oob

@@ -25,7 +25,6 @@ class Stream {
   /// Queues a message and sends what the window allows.  Errors: limit_reached (message or queue too long; nothing is
   /// queued), peer_gone (no endpoint is left).
   Result<void> send(Topic topic, std::string content);
-  Result<void> send(Topic topic, ByteSpan content) { return send(topic, std::string{as_text(content)}); }
 
   /// True when all messages have been handed to an endpoint, which may queue them.
   [[nodiscard]] bool idle() const noexcept { return next_ == messages_.size(); }
@@ -56,7 +55,6 @@ class Stream {
   /// The endpoint in use; null when none is left.
   [[nodiscard]] opal::am::Endpoint* current() const noexcept { return current_; }
   [[nodiscard]] opal::am::Endpoint* base() const noexcept { return base_; }
-  [[nodiscard]] opal::am::Endpoint* upgrade() const noexcept { return upgrade_; }
   /// Number of messages sent and received so far, plus 2.
   [[nodiscard]] std::uint64_t traffic() const noexcept { return first_number_ + messages_.size() + assembler_.next(); }
 

@@ -50,7 +50,7 @@ class End final : private oob::Upgrader {
         case 1:
           if (!sent_.empty()) feed(connection, reference, from, sent_[what / 8 % sent_.size()]);
           break;
-        case 2: (void)connection.stream().send(oob::Topic::user, content); break;
+        case 2: (void)connection.stream().send(oob::Topic::user, std::string{oob::as_text(content)}); break;
         case 3: connection.step(); break;
         case 4: handshake(connection, content); break;
         case 5:

@@ -33,7 +33,7 @@ void OobEnd::send(std::uint64_t most) {
   if (connection_ == nullptr || !connection_->alive()) return;
   std::string content(world_.up_to(most), '\0');
   for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 31 + sent_.size());
-  if (stream().send(oob::Topic::user, oob::as_bytes(content))) sent_.push_back(std::move(content));
+  if (stream().send(oob::Topic::user, content)) sent_.push_back(std::move(content));
 }
 
 void OobEnd::turn() {

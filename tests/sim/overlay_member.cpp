@@ -121,7 +121,7 @@ void OverlayMember::send(Channel channel, std::string frame) {
   ++frames_sent;
   shared_.frame_bytes += frame.size();
   bytes_sent += frame.size();
-  const auto sent = peer->second.stream->send(runtime::oob::Topic::user, as_bytes(std::span{frame}));
+  const auto sent = peer->second.stream->send(runtime::oob::Topic::user, std::move(frame));
   if (!sent) arrivals_.push_back({channel, {}, true});
 }
 
