@@ -34,6 +34,7 @@ Result<void> OneSidedEndpoint::open() noexcept {
 }
 
 void OneSidedEndpoint::close() noexcept {
+  ++closings_;
   if (fabric_.wait_fd >= 0) ofi_.waiting().unwatch(fabric_.wait_fd);
   fabric_.endpoint.reset();
   fabric_.completions.reset();

@@ -36,6 +36,9 @@ class OneSidedEndpoint {
   void on_done(Operation& piece, const Error& why) noexcept;
   /// As rdm::Transport::drop_pieces().
   void drop(const btl::Endpoint& endpoint) noexcept;
+  /// How often it was closed.  A completion that was read before the last time means nothing: its piece may be in use
+  /// again.
+  [[nodiscard]] std::uint64_t closings() const noexcept { return closings_; }
   /// Prepares a sleep; false: there is work.
   [[nodiscard]] bool arm() const noexcept;
   /// True if operations are in flight and no descriptor reports their end.
@@ -61,6 +64,7 @@ class OneSidedEndpoint {
   Module& ofi_;
   std::deque<Piece> pieces_;
   std::vector<Piece*> free_;
+  std::uint64_t closings_ = 0;
   FabricEndpoint fabric_;  // closed before the memory that it uses
 };
 

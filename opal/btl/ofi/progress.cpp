@@ -72,7 +72,12 @@ std::size_t Module::poll_queue(fid_cq* queue, std::size_t most) noexcept {
     on_failure(queue);
     return most;
   }
-  for (std::size_t i = 0; count > 0 && i < static_cast<std::size_t>(count); ++i) on_completion(batch[i], {});
+  const bool of_messages = queue == messages_.completions.get();
+  const std::uint64_t closings = one_sided_.closings();
+  for (std::size_t i = 0; count > 0 && i < static_cast<std::size_t>(count); ++i) {
+    if (!of_messages && one_sided_.closings() != closings) break;  // a callback has disconnected
+    on_completion(batch[i], {});
+  }
   return count > 0 ? static_cast<std::size_t>(count) : 0;
 }
 
