@@ -43,8 +43,8 @@ class BrokenPeer : public ::testing::Test {
   BoxWriter open_box(RawPeer& peer) {
     EXPECT_TRUE(peer.link->out->offer_box(4096));
     peer.send(kTag, pattern(4, 1), wire::kOffersBox);
-    EXPECT_TRUE(pump([&] { return peer.link->out->offer_state() != OutSegment::OfferState::open; }, victim_));
-    EXPECT_EQ(peer.link->out->offer_state(), OutSegment::OfferState::accepted);
+    EXPECT_TRUE(pump([&] { return peer.link->out->answer_to_offer().has_value(); }, victim_));
+    EXPECT_EQ(peer.link->out->answer_to_offer(), true);
     return peer.link->out->box(SIZE_MAX);
   }
   std::byte* ring_of(RawPeer& peer) {

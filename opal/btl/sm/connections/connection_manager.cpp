@@ -157,23 +157,18 @@ void ConnectionManager::on_readable(std::uint64_t id) noexcept {
 }
 
 void ConnectionManager::handshake(std::uint64_t id, int socket) noexcept {
-  Result<void> outcome;
-  bool crossing = false;
-  if (auto received = receive_hello(socket, Deadline::after(std::chrono::nanoseconds{0})); !received) {
-    outcome = received.error();
-  } else if (received->hello.kind != HelloKind::hello) {
-    outcome = Error{Errc::protocol, 0, "sm hello: not a hello", static_cast<std::uint64_t>(received->hello.kind)};
-  } else {
-    outcome = welcome(id, socket, *received, crossing);
+  auto received = receive_hello(socket, Deadline::after(std::chrono::nanoseconds{0}));
+  if (received && received->hello.kind == HelloKind::hello) {
+    const auto accepted = welcome(id, socket, *received);
+    if (accepted && *accepted) return;
     const PeerId& from = received->hello.from;
-    if (crossing) {
+    if (accepted) {
       (void)send_hello(socket, local_.plain(HelloKind::crossing, from));
-    } else if (!outcome) {
-      log::info("btl.sm", "an unauthenticated connection is refused: {}", to_string(outcome.error()));
-      (void)send_hello(socket, local_.plain(HelloKind::refused, from, outcome.error().code));
+    } else {
+      log::info("btl.sm", "an unauthenticated connection is refused: {}", to_string(accepted.error()));
+      (void)send_hello(socket, local_.plain(HelloKind::refused, from, accepted.error().code));
     }
   }
-  if (outcome && !crossing) return;
   const std::lock_guard lock{mutex_};
   connections_.erase(id);  // closes the socket
 }
@@ -187,15 +182,15 @@ bool ConnectionManager::must_cross_locked(const PeerId& peer) noexcept {
   return now != peers_.end() && now->second.connecting && local_.self() < peer;
 }
 
-Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing) {
+/// Makes the connection that a hello requests.  False: it crosses one in the other direction.
+Result<bool> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHello& received) {
   const PeerId peer = received.hello.from;
   OPAL_TRY_ASSIGN(const pid_t pid, pid_of_peer(socket));
   if (peer == local_.self()) return Error{Errc::invalid_argument, 0, "sm: this is the module itself", 0};
   std::uint32_t index = 0;
   {
     const std::lock_guard lock{mutex_};
-    crossing = must_cross_locked(peer);
-    if (crossing) return {};
+    if (must_cross_locked(peer)) return false;
     OPAL_TRY_ASSIGN(index, take_index_locked());
   }
   auto link = local_.prepare(peer, index);
@@ -203,11 +198,11 @@ Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHe
   if (link) completed = local_.complete(**link, pid, received);
   const std::lock_guard lock{mutex_};
   // connect() may have begun or even succeeded meanwhile.
-  if (link && completed) crossing = must_cross_locked(peer);
-  if (!link || !completed || crossing) {
+  if (!link || !completed || must_cross_locked(peer)) {
     indices_[index] = false;  // the peer does not know it
     if (!link) return link.error();
-    return completed;
+    if (!completed) return completed.error();
+    return false;
   }
   Connection& connection = connections_[id];
   establish_locked(connection, **link, id);
@@ -216,7 +211,7 @@ Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHe
   // endpoint for them.
   report_locked({ConnectionEvent::Kind::accepted, id, index, std::move(*link)});
   if (!local_.introduce(socket, HelloKind::accept, established)) peer_ended_locked(id, false);
-  return {};
+  return true;
 }
 
 void ConnectionManager::establish_locked(Connection& connection, Link& link, std::uint64_t id) {

@@ -113,7 +113,7 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   void accept_connections() noexcept;
   void on_readable(std::uint64_t id) noexcept;
   void handshake(std::uint64_t id, int socket) noexcept;
-  Result<void> welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing);
+  Result<bool> welcome(std::uint64_t id, int socket, ReceivedHello& received);
 
   /// True when a connection of `peer` must be answered with `crossing`: one in the other direction exists or wins.
   bool must_cross_locked(const PeerId& peer) noexcept;

@@ -98,15 +98,12 @@ std::uint32_t Sender::offer_fast_box_if_due(MessagePeer& to) noexcept {
 void Sender::read_answer(MessagePeer& to) noexcept {
   SendingHalf& half = to.sending;
   OutSegment& segment = *to.messages().out;
-  switch (segment.offer_state()) {
-    case OutSegment::OfferState::open: return;
-    case OutSegment::OfferState::accepted:
-      half.use(segment.box(static_cast<std::size_t>(config_.fbox_limit.bytes)));
-      half.sends_till_offer = config_.fbox_threshold;  // for the next offer, after the receiver closes this box
-      break;
-    case OutSegment::OfferState::refused: half.sends_till_offer = config_.fbox_threshold * kRetryFactor; break;
-  }
+  const auto accepted = segment.answer_to_offer();
+  if (!accepted) return;
   half.offer_open = false;
+  // For the next offer: after a refusal, or after the receiver closes this box.
+  half.sends_till_offer = config_.fbox_threshold * (*accepted ? 1 : kRetryFactor);
+  if (*accepted) half.use(segment.box(static_cast<std::size_t>(config_.fbox_limit.bytes)));
 }
 
 Fragment Sender::alloc(MessagePeer& to, std::size_t size) noexcept {

@@ -61,11 +61,11 @@ void KnemRegions::destroy_all_locked() noexcept {
 
 void KnemRegions::registration_ended(std::uint64_t generation) noexcept {
   const std::lock_guard lock{mutex_};
-  const auto known = std::find_if(cookies_.begin(), cookies_.end(),
-                                  [&](const KnemCookie& entry) { return entry.region.generation == generation; });
-  if (known == cookies_.end()) return;
-  device_->destroy(known->cookie);
-  cookies_.erase(known);
+  std::erase_if(cookies_, [&](const KnemCookie& entry) {
+    const bool ended = entry.region.generation == generation;
+    if (ended) device_->destroy(entry.cookie);
+    return ended;
+  });
 }
 
 void KnemRegions::before_fork() noexcept {

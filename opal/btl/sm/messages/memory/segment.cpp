@@ -48,10 +48,10 @@ bool OutSegment::offer_box(std::uint32_t size) noexcept {
   return true;
 }
 
-OutSegment::OfferState OutSegment::offer_state() const noexcept {
+std::optional<bool> OutSegment::answer_to_offer() const noexcept {
   const std::uint32_t result = header_->answer.load(std::memory_order_acquire);
-  if (result >> 1 != offers_) return OfferState::open;
-  return (result & 1) != 0 ? OfferState::accepted : OfferState::refused;
+  if (result >> 1 != offers_) return std::nullopt;
+  return (result & 1) != 0;
 }
 
 Result<InSegment> InSegment::attach(int fd, const PeerId& from, const PeerId& to) {

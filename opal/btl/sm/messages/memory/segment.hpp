@@ -5,10 +5,11 @@
 // Only these two processes map a segment, so a broken peer damages only its own connection.  The memory exists as long
 // as one of them maps it, also after the OutSegment has ended, so what was sent before a disconnect or a failure can
 // still be received.  An idle segment commits one page.  A `line` is an offset in the segment in cache lines.
-// Threads: as the module; fragments(), offer_box(), offer_state() and box() also under the endpoint's send lock.
+// Threads: as the module; fragments(), offer_box(), answer_to_offer() and box() also under the endpoint's send lock.
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "opal/btl/peer_id.hpp"
 #include "opal/btl/sm/config.hpp"
@@ -38,9 +39,8 @@ class OPAL_EXPORT OutSegment {
   /// Clears the ring and offers it as a fast box.  The first call allocates `size` bytes, a power of two of 1 KiB to
   /// 1 MiB; later calls use the same ring.  Requires: no offer is open and no writer is in use.  False: no memory.
   bool offer_box(std::uint32_t size) noexcept;
-  enum class OfferState : std::uint8_t { open, accepted, refused };
-  /// What became of the last offer.  Requires: offer_box() returned true once.
-  [[nodiscard]] OfferState offer_state() const noexcept;
+  /// Whether the last offer was accepted; none: no answer yet.  Requires: offer_box() returned true once.
+  [[nodiscard]] std::optional<bool> answer_to_offer() const noexcept;
   /// The writer for an accepted offer, for messages of up to `longest` bytes.  It points into the segment.
   [[nodiscard]] BoxWriter box(std::size_t longest) const noexcept {
     return BoxWriter{ring_, header_->box_released, longest};
