@@ -12,7 +12,6 @@
 
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/sm/single_copy/cma.hpp"
-#include "opal/btl/sm/single_copy/probe_page.hpp"
 #include "tests/btl/sm/own_memory.hpp"
 #include "tests/conformance/side.hpp"
 
@@ -203,12 +202,12 @@ TEST(SmMechanisms, XpmemGoesBeforeCmaByDefaultAndAfterItWhereTheListSaysSo) {
 }
 
 TEST(SmMechanisms, AProbeThatFailsOrReadsSomebodyElseKeepsTheMechanismOut) {
-  const ProbePage page{42};
-  const RemoteRange there{page.address(), ProbePage::kSize, {}};
+  const ProbePage page = probe_page(42);
+  const RemoteRange there{reinterpret_cast<std::uint64_t>(page.data()), page.size(), {}};
   CopyMechanisms mechanisms;
   mechanisms.try_mechanism(std::make_unique<CmaMechanism>(::getpid()), there, 43);
   EXPECT_FALSE(mechanisms.usable()) << "another process with that PID";
-  mechanisms.try_mechanism(std::make_unique<CmaMechanism>(::getpid()), {4096, ProbePage::kSize, {}}, 42);
+  mechanisms.try_mechanism(std::make_unique<CmaMechanism>(::getpid()), {4096, sizeof(ProbePage), {}}, 42);
   EXPECT_FALSE(mechanisms.usable());
   EXPECT_NE(mechanisms.why().find("process_vm_readv"), std::string::npos) << mechanisms.why();
 }

@@ -13,7 +13,6 @@
 #include <random>
 
 #include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
-#include "opal/btl/sm/single_copy/probe_page.hpp"
 #include "opal/core/system/mapping.hpp"
 #include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
@@ -133,11 +132,11 @@ TEST(SmXpmem, MemoryThatIsNotThereAndAPeersDeathAreErrorsAndNoSignals) {
 
 TEST(SmXpmem, AProbePutsItAmongTheMechanismsAndAFailingAttachTakesItOff) {
   const auto device = std::make_shared<Double>();
-  const ProbePage page{42};
-  std::memcpy(device->memory().data() + 8192, reinterpret_cast<const void*>(page.address()), ProbePage::kSize);
+  const ProbePage page = probe_page(42);
+  std::memcpy(device->memory().data() + 8192, page.data(), page.size());
   EXPECT_FALSE(XpmemMechanism::open(device, 78));
   CopyMechanisms mechanisms;
-  mechanisms.try_mechanism(*XpmemMechanism::open(device, 77), at(8192, ProbePage::kSize), 42);
+  mechanisms.try_mechanism(*XpmemMechanism::open(device, 77), at(8192, sizeof(ProbePage)), 42);
   EXPECT_TRUE(mechanisms.usable());
   EXPECT_EQ(mechanisms.why(), "xpmem: probe copied 4096 bytes");
   device->refuse_attaching();

@@ -44,7 +44,8 @@ LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, Reg
       doorbell_fd_(doorbell_fd),
       order_(std::move(order)),
       fences_(fences),
-      probe_(random_u64()),
+      probe_seed_(random_u64()),
+      probe_(probe_page(probe_seed_)),
       xpmem_(std::move(devices.xpmem)),
       knem_(devices.knem
                 ? Result<std::unique_ptr<KnemRegions>>{std::make_unique<KnemRegions>(*devices.knem, registrations)}
@@ -84,10 +85,10 @@ Result<void> LocalSide::introduce(int socket, HelloKind kind, const Link& link) 
   hello.max_send = static_cast<std::uint32_t>(config_.max_send.bytes);
   hello.fences = fences_ ? 1 : 0;
   hello.extensions = extensions_;
-  hello.probe_address = probe_.address();
-  hello.probe_seed = probe_.seed();
+  hello.probe_address = reinterpret_cast<std::uint64_t>(probe_.data());
+  hello.probe_seed = probe_seed_;
   hello.xpmem_segment = xpmem_segment_;
-  if (knem_) hello.knem_cookie = (*knem_)->cookie_of_page(probe_.address(), ProbePage::kSize);
+  if (knem_) hello.knem_cookie = (*knem_)->cookie_of_page(hello.probe_address, probe_.size());
   const std::array fds{inbox_fd_, link.out->fd(), registrations_.fd(), doorbell_fd_};
   return send_hello(socket, hello, fds);
 }
@@ -136,7 +137,7 @@ Result<std::unique_ptr<CopyMechanism>> LocalSide::open(MechanismKind kind, int p
     case MechanismKind::knem: {
       if (!knem_) return knem_.error();
       if (hello.knem_cookie == 0) return Error{Errc::not_supported, 0, "the peer offers no cookie"};
-      const SoftwareHandle page{0, hello.probe_address, ProbePage::kSize, 0, 0};
+      const SoftwareHandle page{0, hello.probe_address, sizeof(ProbePage), 0, 0};
       return Mechanism{std::make_unique<KnemMechanism>((*knem_)->device(), KnemCookie{page, hello.knem_cookie})};
     }
     case MechanismKind::shared: break;
@@ -146,7 +147,7 @@ Result<std::unique_ptr<CopyMechanism>> LocalSide::open(MechanismKind kind, int p
 
 void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const {
   if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
-  const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
+  const RemoteRange page{hello.probe_address, sizeof(ProbePage), {}};
   for (const MechanismKind kind : order_.kinds) {
     auto opened = open(kind, pid, hello);
     if (!opened) {

@@ -14,7 +14,6 @@
 #include "opal/btl/sm/connections/handshake.hpp"
 #include "opal/btl/sm/messages/message_link.hpp"
 #include "opal/btl/sm/single_copy/knem.hpp"
-#include "opal/btl/sm/single_copy/probe_page.hpp"
 #include "opal/btl/sm/single_copy/remote_memory.hpp"
 #include "opal/btl/sm/single_copy/xpmem.hpp"
 #include "opal/core/export.hpp"
@@ -88,7 +87,8 @@ class OPAL_EXPORT LocalSide {
   const MechanismOrder order_;
   const bool fences_;
   std::uint64_t extensions_ = 0;
-  ProbePage probe_;
+  const std::uint64_t probe_seed_;
+  const ProbePage probe_;
   KernelDevices::Xpmem xpmem_;
   std::int64_t xpmem_segment_ = 0;  // of this process's memory; 0: none
   Result<std::unique_ptr<KnemRegions>> knem_;

@@ -2,13 +2,13 @@
 #include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
 
 #include <fmt/format.h>
+#include <sodium.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "opal/btl/sm/single_copy/cma.hpp"
-#include "opal/btl/sm/single_copy/probe_page.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/text.hpp"
 
@@ -22,6 +22,14 @@ std::string text_of(const Error& error) {
 }
 
 }  // namespace
+
+ProbePage probe_page(std::uint64_t seed) noexcept {
+  ProbePage page;
+  std::array<unsigned char, randombytes_SEEDBYTES> input{};
+  std::memcpy(input.data(), &seed, sizeof seed);
+  ::randombytes_buf_deterministic(page.data(), page.size(), input.data());
+  return page;
+}
 
 bool MechanismOrder::has(MechanismKind kind) const noexcept {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
@@ -57,12 +65,12 @@ void CopyMechanisms::add(std::unique_ptr<CopyMechanism> mechanism, std::string w
 
 void CopyMechanisms::try_mechanism(std::unique_ptr<CopyMechanism> mechanism, const RemoteRange& page,
                                    std::uint64_t seed) {
-  std::array<std::byte, ProbePage::kSize> copy{};
+  ProbePage copy{};
   const CopyOutcome outcome = mechanism->copy(page, copy.data(), false);
   if (!outcome.ok()) {
     refuse(mechanism->kind(),
            text_of(outcome.error) + (mechanism->kind() == MechanismKind::cma ? CmaMechanism::ptrace_rule() : ""));
-  } else if (!ProbePage::matches(seed, copy)) {
+  } else if (copy != probe_page(seed)) {
     refuse(mechanism->kind(), "the probe read other content: that process is not the peer");
   } else {
     add(std::move(mechanism), fmt::format("probe copied {} bytes", copy.size()));

@@ -5,6 +5,7 @@
 // one then continues the transfer at the byte where it stopped; after the last one the caller continues by messages.
 // Owns the mechanisms.  Threads: as the module.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,6 +27,11 @@ struct MechanismOrder {
   /// Errors: invalid_argument (an unknown name; it is logged).
   OPAL_EXPORT static Result<MechanismOrder> parse(std::string_view list);
 };
+
+/// A page whose content follows from a seed that the peer knows.  By copying it the peer tests whether a mechanism
+/// reaches this process.  In another PID namespace the PID may name another process.
+using ProbePage = std::array<std::byte, 4096>;
+OPAL_EXPORT ProbePage probe_page(std::uint64_t seed) noexcept;
 
 class OPAL_EXPORT CopyMechanisms {
  public:
