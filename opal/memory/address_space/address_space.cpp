@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two locks, both spinning, because this runs inside malloc.  The gate is a reader-writer lock: a mapping call holds it
-// shared from its first table update to its last one, or exclusively if a table excludes memory; refresh() holds it
-// exclusively, so that the kernel's list does not change while it is read.  `changing` protects the tables during one
-// update.  A signal handler that maps memory
-// and interrupts a thread in this code takes no lock and updates no table; the interrupted call refreshes the tables
-// when it ends.  All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
+// Two locks.  A mapping call holds `gate` shared from its first table update to its last one, or exclusively if a table
+// excludes memory; refresh() holds it exclusively, so that the kernel's list does not change while it is read.
+// `changing` protects the tables during one update.  Neither lock allocates: this runs inside malloc.
+// A signal handler that maps memory and interrupts a thread in this code takes no lock and updates no table; the
+// interrupted call refreshes the tables when it ends.
+// All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK): with all bytes zero the locks are
+// free.
 #include "opal/memory/address_space/address_space.hpp"
 
 #include <sys/mman.h>
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string_view>
 
 #include "opal/core/clock.hpp"
@@ -28,10 +30,9 @@ namespace opal::memory::address_space {
 namespace {
 
 constexpr std::size_t kMostTables = 64;
-constexpr std::uint32_t kExclusive = 1U << 31;
 
 struct State {
-  std::atomic<std::uint32_t> gate;   // number of shared holders, or kExclusive: held exclusively
+  std::shared_mutex gate;
   SpinLock changing;                 // the lock of `tables` and `count`
   std::atomic<bool> missed;          // a signal handler could not update the tables: refresh them
   std::atomic<std::uint32_t> count;  // entries of `tables` in use
@@ -61,8 +62,6 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
-void pause() noexcept { raw_syscall(SYS_sched_yield); }
-
 /// Applies `change` to every table.
 template <class Change>
 void change_tables(State& state, Change change) noexcept {
@@ -70,34 +69,11 @@ void change_tables(State& state, Change change) noexcept {
   for (std::uint32_t i = 0; i < state.count.load(std::memory_order_relaxed); ++i) change(*state.tables[i]);
 }
 
-void lock_shared(State& state) noexcept {
-  for (std::uint32_t within = state.gate.load(std::memory_order_relaxed);;) {
-    if (within == kExclusive) {
-      pause();
-      within = state.gate.load(std::memory_order_relaxed);
-    } else if (state.gate.compare_exchange_weak(within, within + 1, std::memory_order_acquire)) {
-      return;
-    }
-  }
-}
-
-void unlock_shared(State& state) noexcept { state.gate.fetch_sub(1, std::memory_order_release); }
-
-void lock_exclusive(State& state) noexcept {
-  std::uint32_t open_gate = 0;
-  while (!state.gate.compare_exchange_weak(open_gate, kExclusive, std::memory_order_acquire)) {
-    pause();
-    open_gate = 0;
-  }
-}
-
-void unlock_exclusive(State& state) noexcept { state.gate.store(0, std::memory_order_release); }
-
 /// Makes every table equal to the kernel's list.
 void refresh_all(State& state) noexcept {
   do {
     const Inside guard;
-    lock_exclusive(state);
+    const std::lock_guard lock{state.gate};
     state.missed.store(false, std::memory_order_relaxed);
     change_tables(state, [](MappingTable& table) {
       table.begin_replacing();
@@ -108,7 +84,6 @@ void refresh_all(State& state) noexcept {
       }
       table.end_replacing();
     });
-    unlock_exclusive(state);
   } while (state.missed.load(std::memory_order_relaxed));
 }
 
@@ -296,9 +271,9 @@ long perform_followed(const SystemCall& call) noexcept {
   long result = 0;
   {
     const Inside guard;
-    alone ? lock_exclusive(shared) : lock_shared(shared);
+    alone ? shared.gate.lock() : shared.gate.lock_shared();
     result = follow_call(call, tables);
-    alone ? unlock_exclusive(shared) : unlock_shared(shared);
+    alone ? shared.gate.unlock() : shared.gate.unlock_shared();
   }
   if (tables.needs_refresh()) {
     refresh_all(shared);
@@ -359,9 +334,8 @@ void while_unchanged(const std::function<void()>& work) noexcept {
   if (shared == nullptr) return work();
   {
     const Inside guard;
-    lock_exclusive(*shared);
+    const std::lock_guard lock{shared->gate};
     work();
-    unlock_exclusive(*shared);
   }
   refresh_if_missed(*shared);
 }
@@ -386,11 +360,10 @@ void exclude(MappingTable& table, Range range, bool excluded) noexcept {
   if (shared == nullptr) return;
   {
     const Inside guard;
-    lock_shared(*shared);
+    const std::shared_lock lock{shared->gate};
     change_tables(*shared, [&](MappingTable& each) {
       if (&each == &table) each.change(range, excluded ? ~0U : ~kExcluded, excluded ? kExcluded : 0U);
     });
-    unlock_shared(*shared);
   }
   refresh_if_missed(*shared);
 }
@@ -401,7 +374,7 @@ long map_excluded(MappingTable& table, std::size_t size, int protection, int fla
   long result = 0;
   {
     const Inside guard;
-    lock_shared(*shared);
+    const std::shared_lock lock{shared->gate};
     result = raw_syscall(SYS_mmap, 0, static_cast<long>(size), protection, flags & ~MAP_FIXED, fd, offset);
     if (!failed(result)) {
       change_tables(*shared, [&](MappingTable& each) {
@@ -409,7 +382,6 @@ long map_excluded(MappingTable& table, std::size_t size, int protection, int fla
                     access_of(protection) | (&each == &table ? kExcluded : 0U));
       });
     }
-    unlock_shared(*shared);
   }
   refresh_if_missed(*shared);
   return result;
