@@ -34,6 +34,7 @@ class Deadline {
   }
   static constexpr Deadline never() noexcept { return Deadline{UINT64_MAX}; }
 
+  friend bool operator==(Deadline, Deadline) = default;
   [[nodiscard]] bool is_never() const noexcept { return end_ns_ == UINT64_MAX; }
   [[nodiscard]] bool expired() const noexcept { return !is_never() && now_ns() >= end_ns_; }
 

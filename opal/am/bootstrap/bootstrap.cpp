@@ -129,7 +129,6 @@ void Bootstrap::accept_at(const Fd& listening) {
       // once.
       for (const Fd& watched : sockets_) waiter_.remove(watched.get());
       pause_ = Deadline::after(kPause);
-      set_clock(pause_);
       return;
     }
     const bootstrap_wire::Challenge challenge{bootstrap_wire::kMagic, bootstrap_wire::kVersion, 0, fresh_nonce()};
@@ -147,23 +146,17 @@ void Bootstrap::make_room() {
   drop(stranger != pending_.end() ? stranger : pending_.begin());
 }
 
-void Bootstrap::look_at_clock() noexcept {
-  if (clock_at_.is_never()) {
-    if (!pending_.empty()) set_clock(pending_.front().timeout);
-    return;
-  }
-  if (!clock_at_.expired()) return;
-  std::uint64_t rings = 0;
-  [[maybe_unused]] const ssize_t got = ::read(clock_.get(), &rings, sizeof rings);
-  clock_at_ = Deadline::never();
-}
-
-void Bootstrap::set_clock(const Deadline& at) noexcept {
+void Bootstrap::set_clock() noexcept {
+  Deadline at = pause_;
+  if (at.is_never() && !pending_.empty()) at = pending_.front().timeout;
+  if (at == clock_at_) return;
   clock_at_ = at;
-  const std::int64_t left = std::max<std::int64_t>(at.remaining().count(), 1);  // 0 would disarm the timer
-  itimerspec when{};
-  when.it_value = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
-  (void)::timerfd_settime(clock_.get(), 0, &when, nullptr);
+  itimerspec when{};  // 0 disarms the timer
+  if (!at.is_never()) {
+    const std::int64_t left = std::max<std::int64_t>(at.remaining().count(), 1);
+    when.it_value = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+  }
+  (void)::timerfd_settime(clock_.get(), 0, &when, nullptr);  // it also ends the present expiration
 }
 
 Bootstrap::Reading Bootstrap::read(Pending& pending) {

@@ -67,7 +67,7 @@ class OPAL_EXPORT Bootstrap {
       }
       pending = drop(pending);
     }
-    look_at_clock();
+    set_clock();
     return count;
   }
 
@@ -96,9 +96,8 @@ class OPAL_EXPORT Bootstrap {
   Reading read(Pending& pending);
   void answer(Pending& pending, ByteSpan own);
   std::list<Pending>::iterator drop(std::list<Pending>::iterator pending);
-  /// Keeps the timerfd set, so that it wakes a sleeper when a pending connection times out or pause_ ends.
-  void look_at_clock() noexcept;
-  void set_clock(const Deadline& at) noexcept;
+  /// Sets the timerfd, so that it wakes a sleeper when pause_ ends or the oldest pending connection times out.
+  void set_clock() noexcept;
 
   std::vector<Fd> sockets_;
   Fd clock_;
