@@ -45,25 +45,6 @@ When a rank fails, the others get SIGTERM and, after the grace period, SIGKILL. 
 (MPI_Finalize) or never joined it, and whose exit status is not 0, they get the grace period to end by themselves first.
 All variables that --set knows: opal-info --all)";
 
-/// The values as CLI11 stores them; convert() checks them and fills Options.
-struct Raw {
-  std::string hosts;
-  std::vector<std::string> settings;
-  std::vector<std::string> environment;
-  std::vector<std::pair<std::string, std::string>> foreign;
-  std::string bind;
-  std::string map;
-  std::string display;
-  std::string agent;
-  std::string input = "0";
-  double daemon_timeout = 0;
-  double start_timeout = 60;
-  double timeout = 0;
-  double grace = 2;
-  unsigned ranks = 0;
-  bool as_root = false;
-};
-
 /// CLI11 knows nothing of a command that takes over the rest of the line.
 class UsageFormatter final : public CLI::Formatter {
  public:
@@ -79,15 +60,14 @@ std::vector<std::string> with_levels(std::vector<std::string> words) {
   return words;
 }
 
-std::optional<Level> parse_level(const std::string& word) {
+/// Requires: `word` is one of with_levels({}).
+Level parse_level(const std::string& word) {
   if (word == "socket") return Level::package;
-  const auto place = std::find(kLevelNames.begin(), kLevelNames.end(), word);
-  if (place == kLevelNames.end()) return {};
-  return static_cast<Level>(place - kLevelNames.begin());
+  return static_cast<Level>(std::find(kLevelNames.begin(), kLevelNames.end(), word) - kLevelNames.begin());
 }
 
 /// As CLI::Range, but refuses "nan", which CLI::Range accepts.
-CLI::Validator seconds(double least, double most) {
+CLI::Validator in_range(double least, double most) {
   return CLI::Validator{[least, most](std::string& text) {
                           const auto value = opal::parse_number<double>(text);
                           const bool valid = value && *value >= least && *value <= most;
@@ -97,38 +77,95 @@ CLI::Validator seconds(double least, double most) {
                         fmt::format("FLOAT in [{:g} - {:g}]", least, most)};
 }
 
-void declare(CLI::App& app, Options& options, Raw& raw) {
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
+}
+
+[[noreturn]] void refuse(const std::string& why) { throw CLI::ValidationError{why}; }
+
+InputTarget parse_input(const std::string& text) {
+  if (text == "all") return {InputTarget::Kind::all, 0};
+  if (text == "none") return {InputTarget::Kind::none, 0};
+  const auto rank = opal::parse_number<unsigned>(text);
+  if (!rank) refuse(fmt::format("--stdin {}: it takes a rank, all, or none", text));
+  return {InputTarget::Kind::rank, *rank};
+}
+
+void add_settings(Options& options, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    auto setting = opal::config::parse_assignment(text);
+    if (!setting) refuse(fmt::format("--set {}: it takes NAME=VALUE, such as --set btl_sm_fbox_size=8K", text));
+    options.settings.push_back(std::move(*setting));
+  }
+}
+
+void add_environment(Options& options, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (name.empty()) refuse(fmt::format("-x {}: it takes NAME or NAME=VALUE", text));
+    if (equals != std::string::npos) {
+      options.environment.emplace_back(name, text.substr(equals + 1));
+    } else if (!opal::environment(name.c_str())) {
+      options.warnings.push_back(fmt::format("-x {}: there is no such environment variable to pass on", name));
+    }
+  }
+}
+
+using Word = const std::string&;
+using Words = const std::vector<std::string>&;
+
+void declare(CLI::App& app, Options& options) {
   const auto option = [&app](const char* names, auto& value, const char* takes, const char* about) {
     return app.add_option(names, value, about)->option_text(takes);
   };
-  const auto repeated = [&](const char* names, auto& values, const char* takes, const char* about) {
-    option(names, values, takes, about)->expected(1)->allow_extra_args(false)->take_all();
+  const auto word = [&app](const char* names, const char* takes, const char* about, std::function<void(Word)> take) {
+    return app.add_option_function<std::string>(names, take, about)->option_text(takes);
   };
-  option("-n,-c,--np", raw.ranks, "N", "Number of ranks (default: one per core, or per slot of --host)")
+  const auto seconds = [&app](const char* names, auto& value, double least, double most, const char* about) {
+    const auto take = [&value](double given) { value = milliseconds(given); };
+    app.add_option_function<double>(names, take, about)->option_text("SECONDS")->check(in_range(least, most));
+  };
+  const auto repeated = [](CLI::Option* option) { option->expected(1)->allow_extra_args(false)->take_all(); };
+  const auto words = [&](const char* names, const char* takes, const char* about, std::function<void(Words)> take) {
+    repeated(app.add_option_function<std::vector<std::string>>(names, take, about)->option_text(takes));
+  };
+  option("-n,-c,--np", options.ranks, "N", "Number of ranks (default: one per core, or per slot of --host)")
       ->check(CLI::Range(1U, 1U << 20));
-  option("--host", raw.hosts, "NAME[:SLOTS],...", "Hosts to run on, with their numbers of slots");
+  word("--host", "NAME[:SLOTS],...", "Hosts to run on, with their numbers of slots", [&](Word text) {
+    for (const std::string_view host : opal::split(text, ',')) options.hosts.emplace_back(host);
+  });
   option("--hostfile", options.host_file, "FILE", "File with one \"NAME [slots=N]\" or \"NAME:N\" per line");
-  repeated("--set", raw.settings, "NAME=VALUE", "Sets a configuration variable for all ranks; may be repeated");
-  repeated("-x,--env", raw.environment, "NAME[=VALUE]",
-           "Sets (or just passes on) an environment variable; may be repeated");
-  option("--bind,--bind-to", raw.bind, "none|hwthread|core|l2cache|l3cache|numa|package",
-         "Bind each rank to such an object, or do not bind (default: as mapped; core when there are enough)")
+  words("--set", "NAME=VALUE", "Sets a configuration variable for all ranks; may be repeated",
+        [&](Words texts) { add_settings(options, texts); });
+  words("-x,--env", "NAME[=VALUE]", "Sets (or just passes on) an environment variable; may be repeated",
+        [&](Words texts) { add_environment(options, texts); });
+  word("--bind,--bind-to", "none|hwthread|core|l2cache|l3cache|numa|package",
+       "Bind each rank to such an object, or do not bind (default: as mapped; core when there are enough)",
+       [&](Word what) { options.bind = what == "none" ? Bind::none : by<Bind>(parse_level(what)); })
       ->check(CLI::IsMember(with_levels({"none"})));
-  option("--map,--map-by", raw.map, "slot|node|hwthread|core|l2cache|l3cache|numa|package",
-         "Fill hosts one after the other, or go round the hosts, or round such objects in each (default: slot)")
+  word("--map,--map-by", "slot|node|hwthread|core|l2cache|l3cache|numa|package",
+       "Fill hosts one after the other, or go round the hosts, or round such objects in each (default: slot)",
+       [&](Word what) {
+         options.map = what == "slot" ? Map::slot : what == "node" ? Map::node : by<Map>(parse_level(what));
+       })
       ->check(CLI::IsMember(with_levels({"slot", "node"})));
-  option("--display", raw.display, "map", "Say before the start where each rank runs, and then what it is bound to")
-      ->check(CLI::IsMember({"map"}));
-  option("--launch-agent", raw.agent, "CMD",
-         "Starts daemons on other hosts, called as \"CMD HOST DAEMON\" (default: ssh; srun in an allocation)");
+  word("--display", "map", "Say before the start where each rank runs, and then what it is bound to", [&](Word) {
+    options.display_map = options.report_bindings = true;
+  })->check(CLI::IsMember({"map"}));
+  word("--launch-agent", "CMD",
+       "Starts daemons on other hosts, called as \"CMD HOST DAEMON\" (default: ssh; srun in an allocation)",
+       [&](Word command) {
+         for (const std::string_view part : opal::split(command, ' ')) {
+           if (!part.empty()) options.launch_agent.emplace_back(part);
+         }
+       });
   option("--agents", options.agents, "N", "How many launch agents start daemons at the same time (runtime_agents; 64)")
       ->check(CLI::Range(1U, 1U << 20));
-  option("--daemon-timeout", raw.daemon_timeout, "SECONDS",
-         "A host that is silent for so long is lost (runtime_daemon_timeout; 30)")
-      ->check(seconds(0.1, 86400.0));
-  option("--start-timeout", raw.start_timeout, "SECONDS",
-         "A host whose daemon has not come after so long is lost (default: 60)")
-      ->check(seconds(0.1, 86400.0));
+  seconds("--daemon-timeout", options.timeouts.silence, 0.1, 86400.0,
+          "A host that is silent for so long is lost (runtime_daemon_timeout; 30)");
+  seconds("--start-timeout", options.timeouts.start, 0.1, 86400.0,
+          "A host whose daemon has not come after so long is lost (default: 60)");
   option("--radix", options.radix, "N", "Children of each daemon in the tree that connects them (runtime_radix; 16)")
       ->check(CLI::Range(1U, 4096U));
   app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
@@ -140,14 +177,12 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_flag("--merge-stderr-to-stdout", options.merge_stderr, "Ranks' stderr goes where their stdout goes");
   option("--output-filename", options.output_directory, "DIR",
          "Write what rank N prints to DIR/rank.N/stdout and stderr instead of showing it");
-  option("--stdin", raw.input, "RANK|all|none",
-         "The rank that gets the launcher's stdin, or all or none of them (default: 0)");
+  word("--stdin", "RANK|all|none", "The rank that gets the launcher's stdin, or all or none of them (default: 0)",
+       [&](Word text) { options.input = parse_input(text); });
   option("--wdir,--wd", options.working_directory, "DIR", "Directory to start the program in");
-  option("--timeout", raw.timeout, "SECONDS",
-         "End the job after this time, with status 124; with --quiesce, wait that long for the ranks")
-      ->check(seconds(0.001, kLongestSeconds));
-  option("--grace", raw.grace, "SECONDS", "Time between SIGTERM and SIGKILL when a job is ended (default: 2)")
-      ->check(seconds(0.0, 3600.0));
+  seconds("--timeout", options.timeout, 0.001, kLongestSeconds,
+          "End the job after this time, with status 124; with --quiesce, wait that long for the ranks");
+  seconds("--grace", options.grace, 0.0, 3600.0, "Time between SIGTERM and SIGKILL when a job is ended (default: 2)");
   CLI::Option* const quiesce =
       option("--quiesce", options.quiesce, "PID",
              "Starts nothing: bring the MPI job of the opalrun with this process id to rest, for a checkpoint")
@@ -155,8 +190,16 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   option("--resume", options.resume, "PID", "Starts nothing: let that job go on")
       ->check(CLI::PositiveNumber)
       ->excludes(quiesce);
-  app.add_flag("--allow-run-as-root", raw.as_root, "Accepted for existing scripts; root may always run jobs");
-  repeated("--mca", raw.foreign, "NAME VALUE", "Accepted for existing scripts and ignored with a warning");
+  app.add_flag("--allow-run-as-root")->description("Accepted for existing scripts; root may always run jobs");
+  const auto warn_of = [&](const std::vector<std::pair<std::string, std::string>>& foreign) {
+    for (const auto& [name, value] : foreign) {
+      options.warnings.push_back(fmt::format(
+          "--mca {} {} is ignored: it is for Open MPI; variables of OPAL are set with --set NAME=VALUE", name, value));
+    }
+  };
+  repeated(app.add_option_function<std::vector<std::pair<std::string, std::string>>>(
+                  "--mca", warn_of, "Accepted for existing scripts and ignored with a warning")
+               ->option_text("NAME VALUE"));
   app.prefix_command();  // the first argument that is no option begins the program's own command line
 }
 
@@ -166,62 +209,6 @@ std::string modern_spelling(const std::string& argument) {
     if (argument == old) return fmt::format("-{}", argument);
   }
   return argument;
-}
-
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
-}
-
-/// Nothing when `text` is neither a rank nor "all" or "none".
-std::optional<InputTarget> parse_input(const std::string& text) {
-  if (text == "all") return InputTarget{InputTarget::Kind::all, 0};
-  if (text == "none") return InputTarget{InputTarget::Kind::none, 0};
-  const auto rank = opal::parse_number<unsigned>(text);
-  if (!rank) return {};
-  return InputTarget{InputTarget::Kind::rank, *rank};
-}
-
-/// Empty, or what is wrong.
-std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
-  if (app.count("-n") > 0) options.ranks = raw.ranks;
-  if (app.count("--host") > 0) {
-    for (const std::string_view host : opal::split(raw.hosts, ',')) options.hosts.emplace_back(host);
-  }
-  if (app.count("--timeout") > 0) options.timeout = milliseconds(raw.timeout);
-  options.grace = milliseconds(raw.grace);
-  if (const auto level = parse_level(raw.bind)) options.bind = by<Bind>(*level);
-  if (raw.bind == "none") options.bind = Bind::none;
-  if (raw.map == "node") options.map = Map::node;
-  if (const auto level = parse_level(raw.map)) options.map = by<Map>(*level);
-  options.display_map = raw.display == "map";
-  options.report_bindings = options.report_bindings || options.display_map;
-  options.timeouts = {milliseconds(raw.daemon_timeout), milliseconds(raw.start_timeout)};
-  const std::optional<InputTarget> input = parse_input(raw.input);
-  if (!input) return fmt::format("--stdin {}: it takes a rank, all, or none", raw.input);
-  options.input = *input;
-  for (const std::string_view word : opal::split(raw.agent, ' ')) {
-    if (!word.empty()) options.launch_agent.emplace_back(word);
-  }
-  for (const std::string& text : raw.settings) {
-    auto setting = opal::config::parse_assignment(text);
-    if (!setting) return fmt::format("--set {}: it takes NAME=VALUE, such as --set btl_sm_fbox_size=8K", text);
-    options.settings.push_back(std::move(*setting));
-  }
-  for (const std::string& text : raw.environment) {
-    const std::size_t equals = text.find('=');
-    const std::string name = text.substr(0, equals);
-    if (name.empty()) return fmt::format("-x {}: it takes NAME or NAME=VALUE", text);
-    if (equals != std::string::npos) {
-      options.environment.emplace_back(name, text.substr(equals + 1));
-    } else if (!opal::environment(name.c_str())) {
-      options.warnings.push_back(fmt::format("-x {}: there is no such environment variable to pass on", name));
-    }
-  }
-  for (const auto& [name, value] : raw.foreign) {
-    options.warnings.push_back(fmt::format(
-        "--mca {} {} is ignored: it is for Open MPI; variables of OPAL are set with --set NAME=VALUE", name, value));
-  }
-  return {};
 }
 
 /// An option that is not ours, and what may have been meant.
@@ -293,8 +280,7 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
   const std::string version = fmt::format("opalrun (OPAL) {}", opal::build_info().version);
   app.set_version_flag("-V,--version", version);
   Options options;
-  Raw raw;
-  declare(app, options, raw);
+  declare(app, options);
 
   std::vector<std::string> reversed;  // the order in which CLI11 takes a vector
   std::transform(arguments.rbegin(), arguments.rend(), std::back_inserter(reversed), modern_spelling);
@@ -315,7 +301,6 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
   // In their own spelling.
   options.command.assign(arguments.end() - static_cast<std::ptrdiff_t>(rest.size()), arguments.end());
   if (after_two_dashes) options.command.erase(options.command.begin());
-  if (const std::string wrong = convert(raw, app, options); !wrong.empty()) return usage_error(name, wrong);
   if (const std::string wrong = take_variables(app, options); !wrong.empty()) return usage_error(name, wrong);
   if (options.quiesce != 0 || options.resume != 0) {
     if (!options.command.empty())

@@ -83,7 +83,7 @@ struct Options {
   bool display_map = false;
   bool report_bindings = false;
   std::vector<std::string> launch_agent;  ///< words of the command that starts daemons; empty: ssh, or srun
-  daemon::Timeouts timeouts;
+  daemon::Timeouts timeouts{{}, std::chrono::seconds{60}};
   unsigned agents = 64;     ///< most launch agents whose daemon has not joined
   unsigned radix = 16;      ///< most children of each member in the tree of daemons
   bool continuous = false;  ///< when ranks or hosts fail, the other ranks run on
