@@ -5,10 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
-#include <mutex>
 #include <new>
-#include <thread>
-#include <vector>
 
 namespace runtime::event {
 namespace {
@@ -16,9 +13,6 @@ namespace {
 /// Limit of run_posted() calls in a row: callbacks that post more work must not starve descriptors and timers.
 constexpr int kMostPostedRounds = 8;
 
-struct FreeBase {
-  void operator()(event_base* base) const noexcept { event_base_free(base); }
-};
 struct FreeEvent {
   void operator()(struct event* e) const noexcept { event_free(e); }
 };
@@ -44,28 +38,15 @@ void Watch::resume() noexcept {
   if (state_) event_add(state_->event.get(), nullptr);
 }
 
-struct Loop::State {
-  std::unique_ptr<event_base, FreeBase> base;
-  Fd wakeup;
-  Watch wakeup_watch;    // destroyed before `wakeup` and `base`
-  bool stopped = false;  // only the thread in run() uses it
-  std::mutex mutex;
-  std::thread::id runner;        // the thread in run(), or none; guarded by mutex
-  std::vector<Callback> posted;  // guarded by mutex
-};
-
-Loop::Loop(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
-
-Loop::~Loop() = default;
+void Loop::FreeBase::operator()(event_base* base) const noexcept { event_base_free(base); }
 
 Result<std::unique_ptr<Loop>> Loop::create() {
-  auto state = std::make_unique<State>();
-  state->base.reset(event_base_new());
-  if (!state->base) return Error{Errc::os, errno, "event_base_new"};
-  state->wakeup.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!state->wakeup) return Error{Errc::os, errno, "eventfd(loop)"};
-  std::unique_ptr<Loop> loop{new Loop{std::move(state)}};
-  loop->state_->wakeup_watch = loop->on_readable(loop->state_->wakeup.get(), [fd = loop->state_->wakeup.get()] {
+  std::unique_ptr<Loop> loop{new Loop};
+  loop->base_.reset(event_base_new());
+  if (!loop->base_) return Error{Errc::os, errno, "event_base_new"};
+  loop->wakeup_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!loop->wakeup_) return Error{Errc::os, errno, "eventfd(loop)"};
+  loop->wakeup_watch_ = loop->on_readable(loop->wakeup_.get(), [fd = loop->wakeup_.get()] {
     eventfd_t count = 0;
     eventfd_read(fd, &count);  // only ends event_base_loop(); run() then runs the posted work
   });
@@ -73,36 +54,36 @@ Result<std::unique_ptr<Loop>> Loop::create() {
 }
 
 void Loop::run() {
-  state_->stopped = false;
+  stopped_ = false;
   set_runner(std::this_thread::get_id());
   while (true) {
     bool more = true;
-    for (int round = 0; more && !state_->stopped && round < kMostPostedRounds; ++round) more = run_posted();
-    if (state_->stopped) break;
+    for (int round = 0; more && !stopped_ && round < kMostPostedRounds; ++round) more = run_posted();
+    if (stopped_) break;
     const int wait = more ? EVLOOP_NONBLOCK : EVLOOP_ONCE;
-    if (event_base_loop(state_->base.get(), wait | EVLOOP_NO_EXIT_ON_EMPTY) < 0) break;
+    if (event_base_loop(base_.get(), wait | EVLOOP_NO_EXIT_ON_EMPTY) < 0) break;
   }
   set_runner({});
 }
 
 void Loop::set_runner(std::thread::id runner) {
-  const std::lock_guard guard{state_->mutex};
-  state_->runner = runner;
+  const std::lock_guard guard{mutex_};
+  runner_ = runner;
 }
 
 void Loop::stop() noexcept {
-  state_->stopped = true;
-  event_base_loopbreak(state_->base.get());
+  stopped_ = true;
+  event_base_loopbreak(base_.get());
 }
 
 void Loop::post(Callback work) {
   {
-    const std::lock_guard guard{state_->mutex};
-    state_->posted.push_back(std::move(work));
+    const std::lock_guard guard{mutex_};
+    posted_.push_back(std::move(work));
     // The thread in run() runs posted work before it waits, so it needs no wake-up.
-    if (state_->runner == std::this_thread::get_id()) return;
+    if (runner_ == std::this_thread::get_id()) return;
   }
-  eventfd_write(state_->wakeup.get(), 1);
+  eventfd_write(wakeup_.get(), 1);
 }
 
 /// Runs all work that was posted before this call, even if one of the callbacks calls stop().  Returns whether more was
@@ -110,18 +91,18 @@ void Loop::post(Callback work) {
 bool Loop::run_posted() {
   std::vector<Callback> work;
   {
-    const std::lock_guard guard{state_->mutex};
-    work.swap(state_->posted);
+    const std::lock_guard guard{mutex_};
+    work.swap(posted_);
   }
   for (Callback& callback : work) callback();
-  const std::lock_guard guard{state_->mutex};
-  return !state_->posted.empty();
+  const std::lock_guard guard{mutex_};
+  return !posted_.empty();
 }
 
 Watch Loop::add(int fd, short what, Callback callback, std::chrono::milliseconds delay) {
   auto watch = std::make_shared<Watch::State>();
   watch->callback = std::move(callback);
-  watch->event.reset(event_new(state_->base.get(), fd, what, &Watch::State::fire, watch.get()));
+  watch->event.reset(event_new(base_.get(), fd, what, &Watch::State::fire, watch.get()));
   if (watch->event == nullptr) throw std::bad_alloc{};
   const timeval time{delay.count() / 1000, (delay.count() % 1000) * 1000};
   event_add(watch->event.get(), what == EV_TIMEOUT ? &time : nullptr);

@@ -6,9 +6,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "runtime/core_names.hpp"
+
+struct event_base;
 
 namespace runtime::event {
 
@@ -40,7 +44,6 @@ class Loop {
  public:
   /// Errors: os.
   static Result<std::unique_ptr<Loop>> create();
-  ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
@@ -56,12 +59,21 @@ class Loop {
   [[nodiscard]] Timer after(std::chrono::milliseconds delay, Callback callback);
 
  private:
-  struct State;
-  explicit Loop(std::unique_ptr<State> state) noexcept;
+  struct FreeBase {
+    void operator()(event_base* base) const noexcept;
+  };
+  Loop() = default;
   Watch add(int fd, short what, Callback callback, std::chrono::milliseconds delay);
   void set_runner(std::thread::id runner);
   bool run_posted();
-  std::unique_ptr<State> state_;
+
+  std::unique_ptr<event_base, FreeBase> base_;
+  Fd wakeup_;
+  Watch wakeup_watch_;    // destroyed before wakeup_ and base_
+  bool stopped_ = false;  // only the thread in run() uses it
+  std::mutex mutex_;
+  std::thread::id runner_;        // the thread in run(), or none; guarded by mutex_
+  std::vector<Callback> posted_;  // guarded by mutex_
 };
 
 }  // namespace runtime::event
