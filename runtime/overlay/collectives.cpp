@@ -84,13 +84,10 @@ bool Collectives::is_next(const OperationName& name) const {
 }
 
 bool Collectives::complete(const Operation& operation, const IdSet& responsibility, const IdSet& lost_or_absent) {
-  for (const Range& range : responsibility.ranges()) {
-    IdSet missing = operation.participants.within(range);
-    missing.remove(operation.covered);
-    missing.remove(lost_or_absent);
-    if (!missing.empty()) return false;
-  }
-  return true;
+  IdSet missing = operation.participants;
+  missing.remove(operation.covered);
+  missing.remove(lost_or_absent);
+  return !missing.intersects(responsibility);
 }
 
 Contribution Collectives::to_contribution(const OperationName& name, Operation& operation) {

@@ -48,6 +48,10 @@ bool IdSet::intersects(Range range) const noexcept {
   return first != ranges_.end() && first->intersects(range);
 }
 
+bool IdSet::intersects(const IdSet& other) const noexcept {
+  return std::any_of(other.ranges_.begin(), other.ranges_.end(), [this](Range range) { return intersects(range); });
+}
+
 IdSet IdSet::within(Range range) const {
   IdSet inside;
   for (const Range& each : ranges_) {

@@ -37,6 +37,7 @@ class IdSet {
   [[nodiscard]] bool empty() const noexcept { return ranges_.empty(); }
   [[nodiscard]] bool contains(Id id) const noexcept { return intersects(Range{id, id + 1}); }
   [[nodiscard]] bool intersects(Range range) const noexcept;
+  [[nodiscard]] bool intersects(const IdSet& other) const noexcept;
   /// The intersection with `range`.
   [[nodiscard]] IdSet within(Range range) const;
   [[nodiscard]] const std::vector<Range>& ranges() const noexcept { return ranges_; }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collective operations: a member tells its parent when all participants below it have arrived or are lost; the root
 // releases them.
-#include <algorithm>
-
 #include "runtime/overlay/node.hpp"
 
 namespace runtime::overlay {
@@ -61,10 +59,8 @@ void Node::look_at(const OperationName& name) {
   if (operation == nullptr) return;
   IdSet mine = responsibility();
   if (!is_root()) mine.remove(lost_);
-  const bool concerns_us = std::any_of(mine.ranges().begin(), mine.ranges().end(),
-                                       [&](Range range) { return operation->participants.intersects(range); });
   // All participants below this member are lost, or contribute by another parent: the Release does not come this way.
-  if (!concerns_us) return collectives_.drop(name);
+  if (!operation->participants.intersects(mine)) return collectives_.drop(name);
   IdSet gone = client_.absent(name.key);
   gone.add(lost_);
   if (!Collectives::complete(*operation, mine, gone)) return;

@@ -57,9 +57,7 @@ Result<void> TreeMember::send(const IdSet& to, Kind kind, std::string content) {
   }
   if (!to.empty() && !waiting_.empty()) {
     Message& last = waiting_.back();
-    const bool again = std::any_of(to.ranges().begin(), to.ranges().end(),
-                                   [&](overlay::Range range) { return last.to.intersects(range); });
-    if (last.kind == kind && !again && last.content == content) {
+    if (last.kind == kind && !last.to.intersects(to) && last.content == content) {
       last.to.add(to);
       return {};
     }
