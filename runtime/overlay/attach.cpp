@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attaching to a parent, adopting and losing children, and the decision which members count as lost.
+// The places of the members in the tree: attaching to a parent, adopting and losing children, and the decision which
+// members count as lost (docs/design/overlay.md).
+//
+// Upwards, State:
+//   attaching  an Attach was sent to parent_; its answer must come until parent_due_
+//   attached   parent_ has answered; its next frame must come until parent_due_
+//   waiting    all members above were tried; the root is tried again at parent_due_
+//   out        lost, or no member above was reached until give_up_; final
+// A failed attempt goes on with the parent of the member tried.
+//
+// Downwards, a member is in children_ while this member is responsible for it:
+//   with a channel     it is attached; without a frame until Child::due it loses its channel
+//   without a channel  it is awaited; at Child::due it is reported to the root as lost
+// It leaves children_ when it counts as lost, or has a parent above this member (then its number is in moved_).
 #include <algorithm>
 
 #include "runtime/overlay/node.hpp"
@@ -13,10 +26,14 @@ constexpr unsigned kAttemptsPerGrace = 4;
 
 // --- Upwards
 
+void Node::close_parent_channel() {
+  if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
+}
+
 /// Starts an attempt to attach to `member`, or to the next living member above it.
 void Node::attach_to(Id member) {
   while (member != 0 && lost_.contains(member)) member = tree_.parent(member);
-  if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
+  close_parent_channel();
   parent_ = member;
   state_ = State::attaching;
   // At the start all members wait longer: a slow one is there, and giving it up early only costs time.
@@ -31,7 +48,7 @@ void Node::attach_to(Id member) {
 
 /// The attempt has failed: tries the parent of the member tried; tries the root again until give_up_.
 void Node::attach_failed() {
-  if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
+  close_parent_channel();
   if (now_ >= give_up_) return leave("no daemon above it in the tree can be reached");
   if (parent_ != 0) return attach_to(tree_.parent(parent_));
   state_ = State::waiting;
@@ -55,13 +72,15 @@ void Node::lose_parent(bool silent) {
 
 void Node::leave(const char* why) {
   state_ = State::out;
-  if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
+  close_parent_channel();
   for (const auto& [channel, member] : by_channel_) port_.close(channel);
   by_channel_.clear();
   children_.clear();
   client_.on_out(why);
 }
 
+/// The parent has accepted this member.  It also tells which members are lost or have moved; that comes first, since it
+/// may show that this member is lost or needs another parent.
 void Node::on_attached(const Attached& message) {
   if (state_ != State::attaching || !message.lost.valid(options_.count)) return;
   state_ = State::attached;
@@ -75,6 +94,7 @@ void Node::on_attached(const Attached& message) {
     }
   }
   if (state_ != State::attached) return;
+  // The new parent gets all messages that are not acknowledged.
   up_sent_ = up_first_ - 1;
   up_flight_ = 0;
   pump_up();
@@ -99,10 +119,13 @@ Node::Child* Node::covering(Id member) noexcept {
   return nullptr;
 }
 
+/// True when a member above this one is responsible for `member`.
 bool Node::has_moved(Id member) const noexcept {
   return std::any_of(moved_.begin(), moved_.end(), [&](Id top) { return tree_.subtree(top).contains(member); });
 }
 
+/// Makes this member responsible for the subtree of `member`, which has acknowledged the messages of the root up to
+/// `down_acked` and must attach until `due`.
 Node::Child& Node::adopt(Id member, std::uint64_t down_acked, Nanoseconds due) {
   Child& child = children_[member];
   child.subtree = tree_.subtree(member);
@@ -111,6 +134,8 @@ Node::Child& Node::adopt(Id member, std::uint64_t down_acked, Nanoseconds due) {
   return child;
 }
 
+/// `member` asks to become a child.  Accepted: a child that attaches again, and a member of a child's subtree, which
+/// has left its parent there.
 void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) {
   const Id member = message.member;
   const auto refuse = [&](Refusal why) { port_.send(from, frame(FrameType::refused, attach, 0, pack(Refused{why}))); };
@@ -142,6 +167,8 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
   child.down_sent = std::max(message.down_received, child.down_acked);
   count_flight(child);
 
+  // Members of its subtree that the child is not responsible for: they have parents above this member, or are children
+  // of this member.
   Attached answer{{}, lost_};
   for (const Id top : moved_) {
     if (child.subtree.contains(top)) answer.moved.push_back(top);
@@ -184,6 +211,7 @@ void Node::on_moved(Id member) {
   check_all();
 }
 
+/// This member is not responsible for `member` any more.
 void Node::drop_child(Id member) {
   const auto entry = children_.find(member);
   if (entry->second.channel != kNone) {
@@ -223,12 +251,14 @@ void Node::on_child_due(Id member) {
 
 // --- What the root decides
 
+/// Informs the root about `member`, whose last attempt to attach here was `attach`.
 void Node::report(InternalTopic topic, Id member, std::uint32_t attach, Loss why) {
   const Report message{member, attach, why};
   if (is_root()) return on_report(0, topic, message);
   send_up(static_cast<std::uint16_t>(topic), pack(message));
 }
 
+/// At the root: places_ has the last parent of each member that has moved, and the number of that attempt.
 void Node::on_report(Id reporter, InternalTopic topic, const Report& report) {
   if (report.member == 0 || report.member >= options_.count) return;
   if (topic == InternalTopic::report_moved) {
@@ -263,6 +293,7 @@ void Node::await_children_of(Id lost, const Child& former) {
   }
 }
 
+/// `member` counts as lost from now on.  The children of a lost child are awaited here.
 void Node::on_lost(Id member, Loss why) {
   if (member == options_.self) return leave("the root counts it as lost");
   if (member == 0 || member >= options_.count || lost_.contains(member)) return;

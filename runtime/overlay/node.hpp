@@ -145,6 +145,7 @@ class Node {
   [[nodiscard]] bool is_root() const noexcept { return options_.self == 0; }
 
   // attach.cpp: how members find their place and lose it
+  void close_parent_channel();
   void attach_to(Id member);
   void attach_failed();
   void connect_failed(Id member);
