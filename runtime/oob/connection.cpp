@@ -6,14 +6,6 @@
 
 namespace runtime::oob {
 
-opal::am::Endpoint* connect_if_better(opal::am::Context& context, ByteSpan address, const opal::am::Endpoint& base) {
-  const auto endpoint = context.connect(address);
-  if (!endpoint) return nullptr;
-  if ((*endpoint)->exclusivity() > base.exclusivity()) return *endpoint;
-  context.disconnect(**endpoint);
-  return nullptr;
-}
-
 Connection::Connection(opal::am::Endpoint& base, Role role, Upgrader& upgrader)
     : first_(base), upgrader_(upgrader), role_(role), stream_(base) {
   due_ += stream_.traffic();

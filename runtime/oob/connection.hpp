@@ -21,9 +21,6 @@ class Upgrader {
   virtual void disconnect_upgrade(opal::am::Endpoint& endpoint) = 0;
 };
 
-/// Connects to `address` if the best transport to it has a higher exclusivity than that of `base`; else returns null.
-opal::am::Endpoint* connect_if_better(opal::am::Context& context, ByteSpan address, const opal::am::Endpoint& base);
-
 class Connection {
  public:
   static constexpr std::uint64_t kWorthwhile = 16;  ///< messages before the first attempt to upgrade

@@ -204,7 +204,12 @@ ByteSpan Daemon::upgrade_address() {
 }
 
 opal::am::Endpoint* Daemon::connect_upgrade(ByteSpan address, const opal::am::Endpoint& base) {
-  return upgrade_address().empty() ? nullptr : connect_if_better(*upgrade_.context, address, base);
+  if (upgrade_address().empty()) return nullptr;
+  const auto endpoint = upgrade_.context->connect(address);
+  if (!endpoint) return nullptr;
+  if ((*endpoint)->exclusivity() > base.exclusivity()) return *endpoint;
+  upgrade_.context->disconnect(**endpoint);
+  return nullptr;
 }
 
 void Daemon::disconnect_upgrade(opal::am::Endpoint& endpoint) {
