@@ -135,10 +135,15 @@ bool is_missing(const Result<Client::Bytes>& answer) {
   return !answer && answer.error().detail == static_cast<std::uint64_t>(-PMIX_ERR_NOT_FOUND);
 }
 
-/// A handler of events.  Not a member of the Client: libpmix may deliver an event after the Client is destroyed.
+/// A handler of events.  Not a member of the Client: libpmix may deliver an event after the Client is destroyed, and
+/// its threads outlive static destructors.
 template <class Argument>
 class EventHandler {
  public:
+  static EventHandler& only() {
+    static EventHandler& handler = *new EventHandler;
+    return handler;
+  }
   void set(std::function<void(Argument)> handler, const std::string& job_id) {
     const std::lock_guard guard{mutex_};
     handler_ = std::move(handler);
@@ -154,20 +159,13 @@ class EventHandler {
   std::function<void(Argument)> handler_;  // guarded by mutex_
   std::string job_id_;                     // guarded by mutex_
 };
-// libpmix's threads outlive static destructors.
-EventHandler<unsigned>& deaths() {
-  static EventHandler<unsigned>& only = *new EventHandler<unsigned>;
-  return only;
-}
-EventHandler<const CheckpointStep&>& checkpoints() {
-  static EventHandler<const CheckpointStep&>& only = *new EventHandler<const CheckpointStep&>;
-  return only;
-}
+using Deaths = EventHandler<unsigned>;
+using Checkpoints = EventHandler<const CheckpointStep&>;
 
 void on_death_event(std::size_t /*id*/, pmix_status_t /*status*/, const pmix_proc_t* source, pmix_info_t* /*info*/,
                     std::size_t /*count*/, pmix_info_t* /*results*/, std::size_t /*result_count*/,
                     pmix_event_notification_cbfunc_fn_t done, void* cookie) {
-  if (source != nullptr) deaths().call(source, source->rank);
+  if (source != nullptr) Deaths::only().call(source, source->rank);
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
 }
 
@@ -188,7 +186,7 @@ void on_checkpoint_event(std::size_t /*id*/, pmix_status_t /*status*/, const pmi
                          pmix_event_notification_cbfunc_fn_t done, void* cookie) {
   for (const pmix_info_t& info : std::span{infos, count}) {
     if (!PMIX_CHECK_KEY(&info, PMIX_JOB_CTRL_ID) || info.value.type != PMIX_STRING) continue;
-    if (const auto step = parse_step(info.value.data.string)) checkpoints().call(source, *step);
+    if (const auto step = parse_step(info.value.data.string)) Checkpoints::only().call(source, *step);
   }
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
 }
@@ -376,7 +374,7 @@ Result<opal::Secret> Client::secret(const opal::config::Store& store) {
 void Client::on_death(std::function<void(unsigned)> handler) {
   if (state_->singleton) return;
   const bool wanted = static_cast<bool>(handler);
-  deaths().set(std::move(handler), state_->job_id);
+  Deaths::only().set(std::move(handler), state_->job_id);
   if (!wanted || state_->hears_of_deaths.exchange(true)) return;
   static pmix_status_t codes[] = {PMIX_ERR_PROC_TERM_WO_SYNC};
   // The result is not needed: a launcher without such events sends none.  With a callback the call does not wait.
@@ -387,7 +385,7 @@ void Client::on_death(std::function<void(unsigned)> handler) {
 void Client::on_checkpoint(std::function<void(const CheckpointStep&)> handler) {
   if (state_->singleton || opal::environment(kJobIdVariable) != state_->job_id) return;
   const bool wanted = static_cast<bool>(handler);
-  checkpoints().set(std::move(handler), state_->job_id);
+  Checkpoints::only().set(std::move(handler), state_->job_id);
   if (wanted && !state_->hears_of_checkpoints.exchange(true)) {
     static pmix_status_t codes[] = {PMIX_JCTRL_CHECKPOINT};
     PMIx_Register_event_handler(
