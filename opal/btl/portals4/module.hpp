@@ -5,6 +5,7 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "opal/btl/portals4/config.hpp"
@@ -13,11 +14,36 @@
 #include "opal/btl/portals4/memory/memory.hpp"
 #include "opal/btl/portals4/messages/flows.hpp"
 #include "opal/btl/portals4/messages/receive_buffers.hpp"
-#include "opal/btl/portals4/name.hpp"
 #include "opal/btl/portals4/one_sided.hpp"
 #include "opal/btl/shared/rdm/transport.hpp"
 
 namespace opal::btl::portals4 {
+
+inline constexpr std::uint32_t kMagic = 0x34747020;  ///< of this transport's addresses
+
+/// The address of a module in the network, which is part of its address.  Each change requires a new
+/// wire::kWireVersion.
+struct Name {
+  std::uint32_t nid;
+  std::uint32_t pid;
+  std::uint32_t message_entry;  ///< index in the portal table
+  std::uint32_t memory_entry;
+
+  [[nodiscard]] ptl_process_t process() const noexcept {
+    ptl_process_t process{};
+    process.phys.nid = nid;
+    process.phys.pid = pid;
+    return process;
+  }
+};
+static_assert(sizeof(Name) == 16 && std::has_unique_object_representations_v<Name>, "wire layout v1");
+
+/// Requires: Module::reach() has checked the address.
+inline Name name_of(const rdm::Address& address) noexcept {
+  Name name{};
+  (void)read_object(ByteSpan{address.name}, name);
+  return name;
+}
 
 class OPAL_EXPORT Module final : public rdm::Transport {
  public:

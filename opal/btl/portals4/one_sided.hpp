@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "opal/btl/portals4/device/interface.hpp"
-#include "opal/btl/portals4/device/operation.hpp"
 #include "opal/btl/shared/rdm/endpoint.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 

@@ -7,6 +7,7 @@
 // that is lost there would be an operation without an end.
 // Owned by the module.  Threads: as the module.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -68,6 +69,13 @@ class OPAL_EXPORT Objects {
   ptl_handle_md_t memory_ = PTL_INVALID_HANDLE;
   ptl_pt_index_t message_entry_ = PTL_PT_ANY;
   ptl_pt_index_t memory_entry_ = PTL_PT_ANY;
+};
+
+/// What operations of the interface have in common.  Its address is the user_ptr of the operation's event.
+struct Operation {
+  enum class Kind : std::uint8_t { message, one_sided };
+  explicit Operation(Kind of) noexcept : kind(of) {}
+  Kind kind;
 };
 
 /// The offset in Objects::memory() of a local address.

@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <type_traits>
-
 #include "opal/core/text.hpp"
 
 namespace opal::btl::portals4 {
@@ -32,32 +30,15 @@ Result<Library> load_library(const std::string& name) {
                  kIsDouble ? "portals4: built with the header of the test double, which fits no other library"
                            : "portals4: the library is the test double, which fits its own header only"};
   }
-  Library library;
-  std::string missing;
-  const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(object, symbol));
-    if (function == nullptr) missing += fmt::format(" {}", symbol);
-  };
-  find(library.init, "PtlInit");
-  find(library.ni_init, "PtlNIInit");
-  find(library.get_phys_id, "PtlGetPhysId");
-  find(library.pt_alloc, "PtlPTAlloc");
-  find(library.pt_free, "PtlPTFree");
-  find(library.pt_enable, "PtlPTEnable");
-  find(library.md_bind, "PtlMDBind");
-  find(library.md_release, "PtlMDRelease");
-  find(library.me_append, "PtlMEAppend");
-  find(library.me_unlink, "PtlMEUnlink");
-  find(library.eq_alloc, "PtlEQAlloc");
-  find(library.eq_free, "PtlEQFree");
-  find(library.eq_get, "PtlEQGet");
-  find(library.eq_poll, "PtlEQPoll");
-  find(library.put, "PtlPut");
-  find(library.get, "PtlGet");
-  find(library.fetch_atomic, "PtlFetchAtomic");
-  find(library.swap, "PtlSwap");
-  if (missing.empty()) return library;
-  return Error{Errc::not_supported, 0, kept_for_ever(fmt::format("portals4: {} lacks{}", name, missing))};
+  Library library{object};
+  if (library.missing().empty()) return library;
+  return Error{Errc::not_supported, 0, kept_for_ever(fmt::format("portals4: {} lacks{}", name, library.missing()))};
+}
+
+Library::Symbol Library::find(const char* name) {
+  void* const address = ::dlsym(object_, name);
+  if (address == nullptr) missing_ += fmt::format(" {}", name);
+  return {address};
 }
 
 Error error_of(int result, const char* where) noexcept {

@@ -11,25 +11,44 @@
 namespace opal::btl::portals4 {
 
 /// The functions of the library that the transport calls, by their names in portals4.h.
-struct Library {
-  decltype(&::PtlInit) init = nullptr;
-  decltype(&::PtlNIInit) ni_init = nullptr;
-  decltype(&::PtlGetPhysId) get_phys_id = nullptr;
-  decltype(&::PtlPTAlloc) pt_alloc = nullptr;
-  decltype(&::PtlPTFree) pt_free = nullptr;
-  decltype(&::PtlPTEnable) pt_enable = nullptr;
-  decltype(&::PtlMDBind) md_bind = nullptr;
-  decltype(&::PtlMDRelease) md_release = nullptr;
-  decltype(&::PtlMEAppend) me_append = nullptr;
-  decltype(&::PtlMEUnlink) me_unlink = nullptr;
-  decltype(&::PtlEQAlloc) eq_alloc = nullptr;
-  decltype(&::PtlEQFree) eq_free = nullptr;
-  decltype(&::PtlEQGet) eq_get = nullptr;
-  decltype(&::PtlEQPoll) eq_poll = nullptr;
-  decltype(&::PtlPut) put = nullptr;
-  decltype(&::PtlGet) get = nullptr;
-  decltype(&::PtlFetchAtomic) fetch_atomic = nullptr;
-  decltype(&::PtlSwap) swap = nullptr;
+class Library {
+  /// A symbol of the library; null: it lacks it.
+  struct Symbol {
+    void* address;
+    template <class Function>
+    operator Function*() const noexcept {  // NOLINT(google-explicit-constructor)
+      return reinterpret_cast<Function*>(address);
+    }
+  };
+  Symbol find(const char* name);
+  // Before the functions, whose initialisation uses them.
+  void* object_;
+  std::string missing_;
+
+ public:
+  /// `object`: of dlopen().
+  explicit Library(void* object) : object_(object) {}
+  /// The names of the functions that the library lacks, each behind a space.
+  [[nodiscard]] const std::string& missing() const noexcept { return missing_; }
+
+  decltype(&::PtlInit) init = find("PtlInit");
+  decltype(&::PtlNIInit) ni_init = find("PtlNIInit");
+  decltype(&::PtlGetPhysId) get_phys_id = find("PtlGetPhysId");
+  decltype(&::PtlPTAlloc) pt_alloc = find("PtlPTAlloc");
+  decltype(&::PtlPTFree) pt_free = find("PtlPTFree");
+  decltype(&::PtlPTEnable) pt_enable = find("PtlPTEnable");
+  decltype(&::PtlMDBind) md_bind = find("PtlMDBind");
+  decltype(&::PtlMDRelease) md_release = find("PtlMDRelease");
+  decltype(&::PtlMEAppend) me_append = find("PtlMEAppend");
+  decltype(&::PtlMEUnlink) me_unlink = find("PtlMEUnlink");
+  decltype(&::PtlEQAlloc) eq_alloc = find("PtlEQAlloc");
+  decltype(&::PtlEQFree) eq_free = find("PtlEQFree");
+  decltype(&::PtlEQGet) eq_get = find("PtlEQGet");
+  decltype(&::PtlEQPoll) eq_poll = find("PtlEQPoll");
+  decltype(&::PtlPut) put = find("PtlPut");
+  decltype(&::PtlGet) get = find("PtlGet");
+  decltype(&::PtlFetchAtomic) fetch_atomic = find("PtlFetchAtomic");
+  decltype(&::PtlSwap) swap = find("PtlSwap");
 };
 
 /// Loads the library `name`.  Never unloads it, since it may have threads.

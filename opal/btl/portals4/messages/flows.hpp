@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "opal/btl/portals4/device/operation.hpp"
+#include "opal/btl/portals4/device/interface.hpp"
 #include "opal/btl/shared/rdm/send_buffers.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
