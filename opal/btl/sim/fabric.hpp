@@ -37,12 +37,11 @@ namespace opal::btl::sim {
 
 struct FabricStatistics {
   std::uint64_t events = 0;
-  std::uint64_t messages = 0;       ///< active messages that reached their device
-  std::uint64_t message_bytes = 0;  ///< payload bytes of these messages
-  std::uint64_t transfers = 0;      ///< puts, gets and atomics served
-  std::uint64_t lost = 0;           ///< losses of packets, also of retransmissions
-  std::uint64_t given_up = 0;       ///< connections that ran out of retries
-  std::uint64_t resets = 0;         ///< packets that were refused since the endpoint or node does not exist
+  std::uint64_t messages = 0;   ///< active messages that reached their device
+  std::uint64_t transfers = 0;  ///< puts, gets and atomics served
+  std::uint64_t lost = 0;       ///< losses of packets, also of retransmissions
+  std::uint64_t given_up = 0;   ///< connections that ran out of retries
+  std::uint64_t resets = 0;     ///< packets that were refused since the endpoint or node does not exist
 };
 
 /// The event that the next step() runs.

@@ -109,10 +109,7 @@ void Fabric::arrive_locked(const Event& event) noexcept {
     return discard_locked(packet);
   }
   if (packet.kind == Packet::Kind::request) return serve_locked(packet);
-  if (packet.kind == Packet::Kind::message) {
-    ++statistics_.messages;
-    statistics_.message_bytes += packet.size;
-  }
+  if (packet.kind == Packet::Kind::message) ++statistics_.messages;
   deliver_locked(*to, packet);
 }
 

@@ -23,8 +23,6 @@
 
 namespace opal::btl::sim {
 
-class PinRing;
-
 /// The number of a pinned range; nullopt: on demand.
 using Pin = std::optional<std::uint32_t>;
 
@@ -53,13 +51,14 @@ class OPAL_EXPORT Pages {
   Result<void> write(Pin pin, std::uint64_t address, ByteSpan bytes) noexcept;
 
  private:
+  struct Ring;
   Result<void> open_pipe_locked() noexcept;
   Result<void> open_ring_locked() noexcept;
 
   std::mutex mutex_;
   Fd pipe_in_;  // made at the first use, like ring_
   Fd pipe_out_;
-  std::unique_ptr<PinRing> ring_;
+  std::unique_ptr<Ring> ring_;
   Error no_ring_{};  // why ring_ could not be made; not tried again
   std::vector<std::uint32_t> free_pins_;
 };
