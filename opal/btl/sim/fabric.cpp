@@ -65,12 +65,9 @@ bool Fabric::step() noexcept {
 }
 
 bool Fabric::next_ready(NodeId& node) noexcept {
-  while (ready_head_ != ready_.size()) {
-    const NodeId id = ready_[ready_head_++];
-    if (ready_head_ == ready_.size()) {
-      ready_.clear();
-      ready_head_ = 0;
-    }
+  while (!ready_.empty()) {
+    const NodeId id = ready_.front();
+    ready_.pop_front();
     if (nodes_[id] == nullptr) continue;
     nodes_[id]->ready = false;
     node = id;
@@ -88,11 +85,9 @@ std::optional<NextEvent> Fabric::next_event() const noexcept {
 
 void Fabric::at(std::uint64_t time_ns, std::function<void()> what) {
   assert(driven_ && "timers run where step() is called");
-  const std::uint64_t timer = next_timer_++;
-  timers_.emplace(timer, std::move(what));
-  Packet& packet = *packets_.take(sizeof timer);
+  timers_.emplace(next_event_, std::move(what));
+  Packet& packet = *packets_.take(0);
   packet.kind = Packet::Kind::timer;
-  packet.write(timer);
   schedule(std::max(time_ns, now_), packet);
 }
 

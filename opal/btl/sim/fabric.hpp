@@ -14,6 +14,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -192,11 +193,9 @@ class OPAL_EXPORT Fabric {
   Pages pages_;
   std::vector<std::unique_ptr<Node>> nodes_;  // by id; null after unplug
   std::vector<bool> silent_;                  // by id: crashed as host or device; kept after unplug
-  std::vector<NodeId> ready_;                 // driven only: a queue whose first element is at ready_head_
-  std::size_t ready_head_ = 0;
-  std::unordered_map<std::uint64_t, std::function<void()>> timers_;
-  std::uint64_t next_timer_ = 0;
-  std::vector<std::unique_ptr<Link>> links_;  // open and free ones
+  std::deque<NodeId> ready_;                  // driven only: for next_ready()
+  std::unordered_map<std::uint64_t, std::function<void()>> timers_;  // by Event::age
+  std::vector<std::unique_ptr<Link>> links_;                         // open and free ones
   std::vector<Link*> free_links_;
   std::uint64_t next_link_ = 1;
   std::vector<std::byte> bounce_;  // scratch for one chunk of a transfer

@@ -26,7 +26,7 @@ struct Packet {
     request,     ///< payload: Transfer; the target's device serves it, not its software
     response,    ///< the served request on its way back to the initiator
     failure,     ///< to the sender of the link: the peer is unreachable; payload: Errc
-    timer,       ///< payload: u64, key of Fabric::timers_
+    timer,       ///< no payload; the function is in Fabric::timers_
   };
 
   Packet* next = nullptr;      // in Node::inbox

@@ -82,7 +82,7 @@ bool Fabric::step_locked() noexcept {
   now_ = event.time;
   ++statistics_.events;
   if (event.packet->kind == Packet::Kind::timer) {
-    const auto timer = timers_.extract(event.packet->read<std::uint64_t>());
+    const auto timer = timers_.extract(event.age);
     packets_.give_back(*event.packet);
     timer.mapped()();  // only on a driven fabric, where no lock is held
   } else {
