@@ -56,6 +56,9 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   [[nodiscard]] rdma_event_channel& events() noexcept { return *listener_.channel; }
   [[nodiscard]] const wire::Address& wire_address() const noexcept { return address_; }
   [[nodiscard]] const SocketAddress& socket() const noexcept { return listener_.socket; }
+  /// The request for a connection to `peer`, with its proof.
+  [[nodiscard]] wire::Request make_request(wire::Purpose purpose, std::uint32_t window, const Nonce& nonce,
+                                           const Secret& key, const PeerId& peer) const noexcept;
   /// Null: none is free, and no more can be made.
   Buffer* take_send_buffer() noexcept {
     Buffer* const buffer = send_buffers_.take();
@@ -93,6 +96,11 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   Module(const ModuleParameters& parameters, const Config& config, Listener listener, Device device, Waiting waiting,
          const wire::Address& address);
 
+  [[nodiscard]] Way way_to(Endpoint& endpoint) noexcept override;
+  [[nodiscard]] bool has_atomic(AtomicOp op, AtomicType type) const noexcept override;
+  void start(RdmaOperation& operation) noexcept override;
+  void drop(Endpoint& endpoint) noexcept override { endpoint.drop_one_sided_queue(); }
+
   // peers.cpp
   Result<std::uint32_t> reserve_window();
   Result<void> promise_receives(std::uint32_t count);
@@ -100,12 +108,6 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   Buffer* make_send_buffers() noexcept;
   void on_request(const CmEvent& event) noexcept;
   void accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
-
-  // one_sided.cpp
-  [[nodiscard]] Way way_to(Endpoint& endpoint) noexcept override;
-  [[nodiscard]] bool has_atomic(AtomicOp op, AtomicType type) const noexcept override;
-  void start(RdmaOperation& operation) noexcept override;
-  void drop(Endpoint& endpoint) noexcept override { endpoint.drop_one_sided_queue(); }
   void accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
   // progress.cpp

@@ -49,16 +49,10 @@ bool OneSidedQueue::ready() noexcept {
 }
 
 Result<void> OneSidedQueue::dial() noexcept {
-  request_ = {wire::kWireVersion,
-              wire::Purpose::one_sided,
-              0,
-              static_cast<std::uint32_t>(verbs_.config().max_send.bytes),
-              verbs_.parameters().id,
-              fresh_nonce(),
-              {}};
+  Nonce nonce = fresh_nonce();
   ++number_;
-  std::memcpy(request_.nonce.data(), &number_, sizeof number_);
-  sign(endpoint_.session(), request_, bytes_of(endpoint_.peer()));
+  std::memcpy(nonce.data(), &number_, sizeof number_);
+  request_ = verbs_.make_request(wire::Purpose::one_sided, 0, nonce, endpoint_.session(), endpoint_.peer());
   Connection::Settings settings = endpoint_.settings();
   settings.shape.sends = kDepth;
   connection_ = std::make_unique<Connection>(verbs_.device(), settings, this);

@@ -166,6 +166,27 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
   if (created != nullptr) add(std::move(created));
 }
 
+void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
+  Endpoint* const known = find(request.from);
+  if (known == nullptr || known->state() != Endpoint::State::connected) {
+    return refuse(id.get(), wire::Reason::busy);  // the peer's confirm may still arrive
+  }
+  if (!known->serve(id, event, request)) refuse(id.get(), wire::Reason::unauthenticated);
+}
+
+wire::Request Module::make_request(wire::Purpose purpose, std::uint32_t window, const Nonce& nonce, const Secret& key,
+                                   const PeerId& peer) const noexcept {
+  wire::Request request{wire::kWireVersion,
+                        purpose,
+                        static_cast<std::uint16_t>(window),
+                        static_cast<std::uint32_t>(config_.max_send.bytes),
+                        parameters().id,
+                        nonce,
+                        {}};
+  sign(key, request, bytes_of(peer));
+  return request;
+}
+
 // ---- An endpoint's way to its connection ------------------------------------------------------------------------
 
 Endpoint::Endpoint(Module& module, const PeerId& peer, std::uint32_t window)
@@ -182,7 +203,6 @@ Connection::Settings Endpoint::settings() const noexcept {
   Connection::Settings settings;
   settings.shape = {sends_for(config.credits), static_cast<std::uint32_t>(std::min<std::uint64_t>(
                                                    config.inline_size.bytes, RequestList::kInlined))};
-  settings.retry_count = kRetryCount;
   settings.ack_timeout = static_cast<std::uint8_t>(config.ack_timeout);
   settings.timeout_ms = static_cast<int>(std::min(kAddressTimeout, config.connect_timeout).count());
   return settings;
@@ -206,14 +226,7 @@ Result<void> Endpoint::dial(const SocketAddress& to, const Secret& key) {
 }
 
 Result<void> Endpoint::dial_again() {
-  request_ = {wire::kWireVersion,
-              wire::Purpose::messages,
-              static_cast<std::uint16_t>(window_),
-              static_cast<std::uint32_t>(verbs_.config().max_send.bytes),
-              verbs_.parameters().id,
-              fresh_nonce(),
-              {}};
-  sign(key_, request_, bytes_of(peer()));
+  request_ = verbs_.make_request(wire::Purpose::messages, window_, fresh_nonce(), key_, peer());
   state_ = State::dialing;
   connection_ = std::make_unique<Connection>(verbs_.device(), settings(), this);
   return connection_->dial(verbs_.events(), verbs_.socket(), to_, bytes_of(request_));

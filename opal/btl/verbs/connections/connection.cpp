@@ -23,7 +23,7 @@ Connection::~Connection() {
   id_.reset();  // the connection manager notifies the peer
   if (pair_ != nullptr) {
     pair_.reset();
-    device_.release(settings_.shape);
+    device_.release_completions(settings_.shape.sends);
   }
 }
 
@@ -68,7 +68,7 @@ Result<void> Connection::move_to(ibv_qp_state state) noexcept {
   if (rdma_init_qp_attr(id_.get(), &attributes, &mask) != 0) return manager_error("rdma_init_qp_attr");
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0 && !settings_.remote_access) attributes.qp_access_flags = 0;
   if ((mask & IBV_QP_TIMEOUT) != 0) attributes.timeout = settings_.ack_timeout;
-  if ((mask & IBV_QP_RETRY_CNT) != 0) attributes.retry_cnt = settings_.retry_count;
+  if ((mask & IBV_QP_RETRY_CNT) != 0) attributes.retry_cnt = kRetryCount;
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) attributes.min_rnr_timer = kReceiverNotReadyTimer;
   if ((mask & IBV_QP_RNR_RETRY) != 0) attributes.rnr_retry = kReceiverNotReadyRetries;
   return check(ibv_modify_qp(pair_.get(), &attributes, mask), "ibv_modify_qp", state);
@@ -81,7 +81,7 @@ Result<void> Connection::request_connection() noexcept {
   parameters.private_data_len = static_cast<std::uint8_t>(request_size_);
   parameters.responder_resources = parameters.initiator_depth = depth();
   parameters.flow_control = 1;
-  parameters.retry_count = settings_.retry_count;
+  parameters.retry_count = kRetryCount;
   parameters.rnr_retry_count = kReceiverNotReadyRetries;
   parameters.srq = 1;
   parameters.qp_num = pair_->qp_num;

@@ -48,7 +48,6 @@ class Connection {
   struct Settings {
     QueueShape shape;
     bool remote_access = false;  ///< the peer may do RDMA reads, writes and atomics over this queue pair
-    std::uint8_t retry_count = 0;
     std::uint8_t ack_timeout = 0;
     int timeout_ms = 0;
   };

@@ -98,7 +98,7 @@ Result<QueuePair> Device::make_queue_pair(QueueShape& shape) {
   }
   if (pair == nullptr) {
     const int code = errno;
-    release(shape);
+    release_completions(shape.sends);
     return device_error(code, "ibv_create_qp", shape.sends);
   }
   shape.inlined = std::min(shape.inlined, attributes.cap.max_inline_data);

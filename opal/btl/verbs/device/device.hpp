@@ -39,11 +39,10 @@ class Device {
   /// In a forked child: closes the child's copy of the device context.  The other objects stay the parent's.
   void close_in_child() noexcept { context_.reset(); }
 
-  /// Makes a queue pair (IBV_QPT_RC) in state RESET and reserves its completions.  May reduce `shape.inlined`.
+  /// Makes a queue pair (IBV_QPT_RC) in state RESET and reserves shape.sends completions, which the caller releases
+  /// after it has destroyed the queue pair.  May reduce `shape.inlined`.
   /// Errors: limit_reached, os.
   Result<QueuePair> make_queue_pair(QueueShape& shape);
-  /// Releases the completions of a queue pair that was destroyed.
-  void release(const QueueShape& shape) noexcept { release_completions(shape.sends); }
 
   /// Makes room in the completion queue for `count` more work requests.  Errors: limit_reached, os.
   Result<void> reserve_completions(std::uint32_t count);
