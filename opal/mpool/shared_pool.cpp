@@ -15,14 +15,6 @@
 namespace opal::mpool {
 namespace {
 
-Result<Fd> open_memory_file(const char* name, std::size_t size, bool hugetlb) noexcept {
-  auto fd = create_memory_file(name, size, hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0U);
-  if (fd || !hugetlb) return fd;
-  const int error = fd.error().os_errno;
-  const bool unknown = error == EINVAL || error == ENOENT || error == ENODEV;
-  return unknown ? Error{Errc::not_supported, error, "memfd_create(2 MiB hugetlb pages)", 0} : fd.error();
-}
-
 /// Includes these bytes in core dumps, or excludes them.  A core dump reads all of a mapping, which would commit memory
 /// for every hole of the file.
 void dump(MutableBytes bytes, bool wanted) noexcept {
@@ -64,7 +56,8 @@ Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtu
   // A power of two, as align_up() requires.
   const std::size_t chunk = std::bit_ceil(std::max(options.chunk, page));
 
-  OPAL_TRY_ASSIGN(Fd fd, open_memory_file(name.c_str(), size, options.hugetlb));
+  const unsigned flags = options.hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0U;
+  OPAL_TRY_ASSIGN(Fd fd, create_memory_file(name.c_str(), size, flags));
   OPAL_TRY_ASSIGN(Mapping mapping, Mapping::aligned(size, kMaxAlignment, MAP_SHARED | MAP_NORESERVE, fd.get()));
   dump(mapping.bytes(), false);
   return SharedPool{std::move(fd), std::move(mapping), chunk, page};

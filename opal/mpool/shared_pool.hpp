@@ -42,7 +42,7 @@ class OPAL_EXPORT SharedPool {
   static constexpr std::size_t kMaxAlignment = kHugePage;
 
   /// Makes a pool of at most `virtual_size` bytes (rounded up to the page size); commits no memory.  `name` appears in
-  /// /proc/PID/maps.  Errors: invalid_argument, no_memory, no_space, not_supported (no hugetlbfs), limit_reached, os.
+  /// /proc/PID/maps.  Errors: invalid_argument, no_memory, no_space, limit_reached, os (also: no hugetlbfs).
   static Result<SharedPool> create(const std::string& name, std::size_t virtual_size, Options options = {});
 
   /// Maps all of a peer's pool, whose descriptor is `fd`; the caller may close it.  `writable` false: read-only.
