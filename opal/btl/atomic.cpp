@@ -9,19 +9,6 @@
 namespace opal {
 namespace {
 
-template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-
-template <class T>
-T from_pattern(std::uint64_t pattern) noexcept {
-  return std::bit_cast<T>(static_cast<BitsOf<T>>(pattern));
-}
-
-template <class T>
-std::uint64_t to_pattern(T value) noexcept {
-  return std::bit_cast<BitsOf<T>>(value);
-}
-
 template <class T, class Combine>
 T update(std::atomic_ref<T> target, Combine combine) noexcept {
   T old = target.load(std::memory_order_relaxed);
@@ -53,7 +40,9 @@ T apply(AtomicOp op, T& memory, T operand, T compare) noexcept {
 
 template <class T>
 std::uint64_t run(AtomicOp op, void* target, std::uint64_t operand, std::uint64_t compare) noexcept {
-  return to_pattern(apply<T>(op, *static_cast<T*>(target), from_pattern<T>(operand), from_pattern<T>(compare)));
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  const auto value = [](std::uint64_t pattern) { return std::bit_cast<T>(static_cast<Bits>(pattern)); };
+  return std::bit_cast<Bits>(apply<T>(op, *static_cast<T*>(target), value(operand), value(compare)));
 }
 
 }  // namespace

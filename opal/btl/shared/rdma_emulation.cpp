@@ -63,13 +63,6 @@ bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
 RdmaEmulation::RdmaEmulation(Module& module, RdmaOperations& operations) : module_(module), operations_(operations) {}
 RdmaEmulation::~RdmaEmulation() = default;
 
-std::size_t RdmaEmulation::max_send() const noexcept { return module_.attributes().max_send; }
-
-Result<void> RdmaEmulation::check(const MemoryHandle& handle, std::uint64_t base, std::uint64_t size,
-                                  Rights wanted) const noexcept {
-  return module_.parameters().registrations.check(handle, base, size, wanted);
-}
-
 // --- Initiator
 
 /// Sends pieces of a put.  True: all are sent.
@@ -170,7 +163,7 @@ void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   }
   // Check the whole range at each piece: a put that is partly outside writes nothing, and a put stops when its
   // registration ends meanwhile.
-  Result<void> checked = check(*handle, piece.base, piece.total, Rights::remote_write);
+  Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
   if ((gpu_ != nullptr && gpu_->lands(delivery.from, piece.operation)) ||
       (checked && on_gpu(piece.base, piece.total))) {
     return gpu_target().land(delivery.from, piece, *handle, data, checked);
@@ -204,7 +197,8 @@ bool RdmaEmulation::stage(const Endpoint& to, const Serving& serving, std::uint6
 bool RdmaEmulation::send_get_pieces(Endpoint& to, Serving& serving) noexcept {
   const std::size_t room = max_send() - sizeof(wire::GetPiece);
   for (int turn = 0; turn < 8; ++turn) {
-    if (auto checked = check(serving.handle, serving.base, serving.total, Rights::remote_read); !checked) {
+    if (auto checked = registrations().check(serving.handle, serving.base, serving.total, Rights::remote_read);
+        !checked) {
       reply(to, serving.operation, checked.error().code);
       return true;
     }
@@ -230,7 +224,8 @@ void RdmaEmulation::on_get_request(Delivery& delivery) noexcept {
   if (!take(data, request)) return;
   auto handle = take_handle(data, request.handle_size);
   if (!handle) return reply(delivery.from, request.operation, Errc::protocol);
-  if (on_gpu(request.base, request.total) && check(*handle, request.base, request.total, Rights::remote_read)) {
+  if (on_gpu(request.base, request.total) &&
+      registrations().check(*handle, request.base, request.total, Rights::remote_read)) {
     return gpu_target().serve(delivery.from, request, *handle);
   }
   Serving serving{request.operation, request.base, request.total, 0, *handle};
@@ -254,7 +249,7 @@ void RdmaEmulation::on_atomic_request(Delivery& delivery) noexcept {
   const auto type = static_cast<AtomicType>(request.type);
   if (!is_supported(op, type)) return refuse(Errc::not_supported);
   if (request.address % size_of(type) != 0) return refuse(Errc::invalid_argument);
-  if (auto checked = check(*handle, request.address, size_of(type), Rights::remote_atomic); !checked) {
+  if (auto checked = registrations().check(*handle, request.address, size_of(type), Rights::remote_atomic); !checked) {
     return refuse(checked.error().code);
   }
   if (!gpu::is_host(at(request.address))) return refuse(Errc::not_supported);  // the processor cannot access GPU memory
@@ -319,8 +314,6 @@ void RdmaEmulation::on_reply(Delivery& delivery) noexcept {
 }
 
 // --- Life
-
-RdmaEmulation* RdmaEmulation::of(const Endpoint& from) noexcept { return from.module().own_emulation(); }
 
 Result<void> RdmaEmulation::install(HandlerTable& handlers) {
   OPAL_TRY(handlers.set(wire::kPutPiece, bind_by_sender<&of, &RdmaEmulation::on_put_piece>("put")));

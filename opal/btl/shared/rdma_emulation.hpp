@@ -18,6 +18,7 @@
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/handlers.hpp"
 #include "opal/btl/memory_handle.hpp"
+#include "opal/btl/module.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/core/export.hpp"
@@ -87,10 +88,8 @@ class OPAL_EXPORT RdmaEmulation {
   };
 
   std::size_t send_waiting() noexcept;
-  [[nodiscard]] std::size_t max_send() const noexcept;
-  /// As RegistrationTable::check().
-  [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t base, std::uint64_t size,
-                                   Rights wanted) const noexcept;
+  [[nodiscard]] std::size_t max_send() const noexcept { return module_.attributes().max_send; }
+  [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module_.parameters().registrations; }
 
   // Initiator
   bool send_put_pieces(RdmaOperation& operation) noexcept;
@@ -103,7 +102,7 @@ class OPAL_EXPORT RdmaEmulation {
 
   // Handlers
   /// The emulation at the receiver of a message of `from`; null: its module has none.
-  static RdmaEmulation* of(const Endpoint& from) noexcept;
+  static RdmaEmulation* of(const Endpoint& from) noexcept { return from.module().own_emulation(); }
   void on_put_piece(Delivery& delivery) noexcept;
   void on_get_request(Delivery& delivery) noexcept;
   void on_get_piece(Delivery& delivery) noexcept;

@@ -321,10 +321,6 @@ void Endpoint::finish_leaving() noexcept {
     ::shutdown(fd(), SHUT_WR);
     writable = false;
   }
-  discard_input();
-}
-
-void Endpoint::discard_input() noexcept {
   // Read and discard: a close with unread input makes the kernel reset the connection, which loses the data that is in
   // flight to the peer.
   while (readable) {

@@ -80,7 +80,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source {
   void receive() noexcept;
   /// Runs handlers for complete frames.  False: the budget is used up or the endpoint has ended, so stop receiving.
   bool deliver() noexcept;
-  void discard_input() noexcept;
   void send_failed(int error) noexcept;
   void finish_leaving() noexcept;
   void watch_for_silence() noexcept;

@@ -29,7 +29,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   /// `to`: the peer's number in the network, which the endpoint releases when it ends.  `slot`: its index at the
   /// transport.
   Endpoint(Transport& transport, const PeerId& peer, Address address, std::uint64_t to, std::uint32_t slot);
-  ~Endpoint() override;
 
   /// Sends a Hello, and repeats it until the peer answers.
   void dial() noexcept;

@@ -139,8 +139,6 @@ Endpoint::Endpoint(Transport& transport, const PeerId& peer, Address address, st
   }
 }
 
-Endpoint::~Endpoint() = default;
-
 void Endpoint::dial() noexcept {
   nonce_ = fresh_nonce();
   const ByteSpan blob = transport_.address();

@@ -284,7 +284,6 @@ Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t
   if (free_.empty()) return no_free_slot();
   const std::uint32_t index = free_.front();
   free_.pop_front();
-  ++live_;
   RegistrationSlot& slot = slots()[index];
   // Release stores: a reader that sees one of the new values also sees that the former generation was set to 0.
   constexpr auto kFieldStore = std::memory_order_release;
@@ -347,7 +346,6 @@ Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
   if ((slot.rights.load(kRelaxed) & kAddressSpace) != 0) mappings_.reset();
   slot.size.store(0, std::memory_order_release);  // PoolWatch skips a slot of size 0
   free_.push_back(decoded.slot);
-  --live_;
   for (Follower* const follower : followers_) follower->registration_ended(decoded.generation);
   return {};
 }

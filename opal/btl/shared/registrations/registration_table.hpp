@@ -156,7 +156,7 @@ class OPAL_EXPORT RegistrationTable {
   [[nodiscard]] RegistrationView view() const noexcept { return {slots(), shared_mappings()}; }
   [[nodiscard]] int fd() const noexcept { return memory_.get(); }  ///< the memfd, to map on the same host
   [[nodiscard]] std::size_t size_bytes() const noexcept { return map_.size(); }
-  [[nodiscard]] std::size_t live() const noexcept { return live_; }  ///< registrations not yet removed
+  [[nodiscard]] std::size_t live() const noexcept { return count_ - free_.size(); }  ///< registrations not yet removed
 
  private:
   RegistrationTable(Fd memory, Mapping map, std::uint32_t slots, std::uint64_t first_generation);
@@ -193,7 +193,6 @@ class OPAL_EXPORT RegistrationTable {
   std::uint32_t count_;
   std::uint64_t next_generation_;   // the latest generation minus 1: even.  Each registration adds 2
   std::deque<std::uint32_t> free_;  // oldest first, so that a slot is reused as late as possible
-  std::size_t live_ = 0;
   std::unique_ptr<memory::MappingTable, Unfollow> mappings_;
   std::vector<Follower*> followers_;
   std::unique_ptr<PrivateInChild> private_in_child_;

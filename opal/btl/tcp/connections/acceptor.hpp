@@ -37,8 +37,6 @@ class Acceptor final : public Source {
   void unpark(const PeerId& from) noexcept;
   /// True while a connection of `from` is parked.
   [[nodiscard]] bool has_parked(const PeerId& from) const noexcept;
-  /// Number of pending connections.
-  [[nodiscard]] std::size_t pending() const noexcept { return incoming_.size(); }
 
   void on_ready() noexcept override;
   void on_deadline() noexcept override;
