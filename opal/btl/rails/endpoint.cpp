@@ -49,11 +49,9 @@ bool Endpoint::one_sided() const noexcept {
 
 bool Endpoint::connect(Route& route) noexcept {
   route.tried = true;
-  if (route.rail >= addresses.size()) {
-    if (reason_.code == Errc{}) reason_ = {Errc::unreachable, 0, "rails: the peer has not so many", addresses.size()};
-    return false;
-  }
-  auto below = rails_.rail(route.rail).connect(peer(), addresses[route.rail]);
+  const auto below = route.rail < addresses.size()
+                         ? rails_.rail(route.rail).connect(peer(), addresses[route.rail])
+                         : Error{Errc::unreachable, 0, "rails: the peer has not so many", addresses.size()};
   if (!below) {
     if (reason_.code == Errc{}) reason_ = below.error();
     return false;

@@ -40,8 +40,6 @@ GpuTarget::~GpuTarget() {
   while (!transfers_.empty()) forget(transfers_.front());
 }
 
-std::uint64_t GpuTarget::room() const noexcept { return module_.attributes().max_send - sizeof(wire::GetPiece); }
-
 // ---- Slots
 
 /// Makes the slots.  Without memory for them pieces are copied synchronously, which is slower.

@@ -106,7 +106,8 @@ class GpuTarget final : RegistrationTable::Follower {
   [[nodiscard]] std::uint64_t queue_of(const Slot& slot) const noexcept {
     return static_cast<std::uint64_t>(&slot - slots_.data());
   }
-  [[nodiscard]] std::uint64_t room() const noexcept;  ///< most data bytes in one message of a get
+  /// Most data bytes in one message of a get.
+  [[nodiscard]] std::uint64_t room() const noexcept { return module_.attributes().max_send - sizeof(wire::GetPiece); }
 
   Module& module_;
   RdmaEmulation& messages_;

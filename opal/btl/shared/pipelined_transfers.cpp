@@ -22,9 +22,6 @@ PipelinedTransfers* transfers_at(const Endpoint& from) noexcept { return from.mo
 
 }  // namespace
 
-PipelinedTransfers::PipelinedTransfers(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
-    : TransferEngine(operations), module_(module), emulation_(emulation) {}
-
 bool PipelinedTransfers::takes(const MemoryHandle& remote) const noexcept { return is_software(remote); }
 
 bool PipelinedTransfers::takes(const MemoryHandle* local, const MemoryHandle& remote,

@@ -36,7 +36,8 @@ constexpr std::size_t first_chunk(std::uintptr_t address, std::size_t length, st
 
 class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
  public:
-  PipelinedTransfers(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept;
+  PipelinedTransfers(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
+      : TransferEngine(operations), module_(module), emulation_(emulation) {}
 
   /// Adds the handlers to a Context's table; RdmaEmulation::install() calls it.
   static Result<void> install(HandlerTable& handlers);

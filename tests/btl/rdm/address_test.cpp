@@ -18,7 +18,7 @@ Address an_address() {
   address.head.host = 7;
   address.head.process = 42;
   address.head.format = 3;
-  address.head.network = network_name("tcp;ofi_rxm");
+  address.head.network = {"tcp;ofi_rxm"};
   address.name.assign(16, std::byte{0x55});
   return address;
 }
@@ -60,7 +60,7 @@ TEST(RdmAddress, APeerOfAnotherNetworkIsUnreachable) {
   const Address own = an_address();
   Address peer = an_address();
   EXPECT_TRUE(check_network(peer.head, own.head));
-  peer.head.network = network_name("efa");
+  peer.head.network = {"efa"};
   EXPECT_EQ(check_network(peer.head, own.head).error().code, Errc::unreachable);
   peer = an_address();
   peer.head.format = 4;

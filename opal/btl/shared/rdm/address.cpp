@@ -33,12 +33,6 @@ std::vector<std::byte> encode(const Address& address) {
   return blob;
 }
 
-std::array<char, 24> network_name(std::string_view name) noexcept {
-  std::array<char, 24> padded{};
-  std::copy_n(name.begin(), std::min(name.size(), padded.size()), padded.begin());
-  return padded;
-}
-
 Result<void> check_network(const wire::AddressHead& peer, const wire::AddressHead& own) {
   if (peer.network != own.network) {
     return Error{Errc::unreachable, 0, "the peer's network or libfabric provider is another one"};

@@ -2,7 +2,6 @@
 // opal/btl/shared/rdm/address.hpp — makes the address of a module and checks that of a peer.
 #pragma once
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "opal/btl/shared/rdm/wire.hpp"
@@ -21,9 +20,6 @@ struct Address {
 OPAL_EXPORT Result<Address> decode(ByteSpan bytes, std::uint32_t magic);
 /// The bytes of an address; fills in version and name_size.
 OPAL_EXPORT std::vector<std::byte> encode(const Address& address);
-
-/// The name of the network in the form of the wire: cut or filled with zeros.
-OPAL_EXPORT std::array<char, 24> network_name(std::string_view name) noexcept;
 
 /// Checks that the peer is in the same network, with the same form of names.
 /// Errors: unreachable (another network or format).

@@ -23,15 +23,10 @@ Transport::Transport(const ModuleParameters& parameters, Parts parts, SendBuffer
 
 Address Transport::make_address(const ModuleParameters& parameters, std::uint32_t magic, std::string_view network,
                                 std::uint32_t format, std::vector<std::byte> name) {
-  Address address{};
-  address.head.magic = magic;
-  address.head.id = parameters.id;
-  address.head.token = fresh_nonce();
-  address.head.host = host_number("/proc/self/ns/pid");
-  address.head.process = static_cast<std::uint32_t>(::getpid());
-  address.head.format = format;
-  address.head.network = network_name(network);
-  address.name = std::move(name);
+  const auto process = static_cast<std::uint32_t>(::getpid());
+  Address address{{magic, 0, 0, parameters.id, fresh_nonce(), host_number("/proc/self/ns/pid"), process, format, {}},
+                  std::move(name)};
+  (void)network.copy(address.head.network.data(), address.head.network.size());
   return address;
 }
 
