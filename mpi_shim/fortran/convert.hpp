@@ -84,24 +84,18 @@ class Out {
   Out& operator=(const Out&) = delete;
   operator Handle*() { return &handle_; }  // NOLINT(google-explicit-constructor): an argument
 
+ protected:
+  Handle handle_ = nullptr;
+
  private:
   MPI_Fint* integer_;
-  Handle handle_ = nullptr;
 };
 
 /// A handle that the C function reads and may change.
 template <class Handle>
-class InOut {
+class InOut : public Out<Handle> {
  public:
-  explicit InOut(MPI_Fint* integer) : integer_(integer), handle_(handle<Handle>(*integer)) {}
-  ~InOut() { *integer_ = to_integer(handle_); }
-  InOut(const InOut&) = delete;
-  InOut& operator=(const InOut&) = delete;
-  operator Handle*() { return &handle_; }  // NOLINT(google-explicit-constructor): an argument
-
- private:
-  MPI_Fint* integer_;
-  Handle handle_;
+  explicit InOut(MPI_Fint* integer) : Out<Handle>(integer) { this->handle_ = handle<Handle>(*integer); }
 };
 
 /// An array of handles that the C function only reads.
