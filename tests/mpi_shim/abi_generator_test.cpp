@@ -81,7 +81,7 @@ TEST(AbiGenerator, ReadsAllFormsOfAFunction) {
 
 TEST(AbiGenerator, NamesTheLineItCannotRead) {
   EXPECT_THAT(complaint("[g]\nint Send(int count\n"), HasSubstr("functions.def:2"));
-  EXPECT_THAT(complaint("[g]\nint Send(int)\n"), HasSubstr("parameter without a name"));
+  EXPECT_THAT(complaint("[g]\nint Send(int)\n"), HasSubstr("expected <type> <name>"));
   EXPECT_THAT(complaint("int Send(int count)\n"), HasSubstr("before the first"));
   EXPECT_THAT(complaint("[g]\n1 int Send(int count)\n"), HasSubstr("expected <type"));
   EXPECT_THAT(complaint("[g]\nint Send(void *buf)\n"), HasSubstr("with the type"));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/abi/generator/emit.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <sstream>
 #include <string_view>
 
@@ -50,20 +52,10 @@ std::string refusal(const Function& function) {
          ")) { " + body + " }\n";
 }
 
-struct Count {
-  int implemented = 0;
-  int all = 0;
-
-  void add(const Function& function) {
-    ++all;
-    implemented += function.implemented ? 1 : 0;
-  }
-};
-
-std::string row(std::string_view title, const Count& count) {
+/// A row of the table of counts.
+std::string row(std::string_view title, std::ptrdiff_t implemented, std::ptrdiff_t all) {
   std::ostringstream out;
-  out << "| " << title << " | " << count.implemented << " | " << count.all - count.implemented << " | " << count.all
-      << " |\n";
+  out << "| " << title << " | " << implemented << " | " << all - implemented << " | " << all << " |\n";
   return out.str();
 }
 
@@ -117,18 +109,20 @@ std::string emit_refusals(const Table& table) {
 }
 
 std::string emit_coverage(const Table& table) {
-  Count all;
+  std::ptrdiff_t implemented = 0;
+  std::ptrdiff_t all = 0;
   std::ostringstream groups;
   std::ostringstream rows;
   for (const Group& group : table) {
-    Count count;
     rows << "\n## " << group.title << "\n\n| function | state |\n|---|---|\n";
     for (const Function& function : group.functions) {
-      count.add(function);
-      all.add(function);
       rows << "| MPI_" << function.name << (function.implemented ? " | yes |\n" : " | not yet |\n");
     }
-    groups << row(group.title, count);
+    const auto of_group =
+        std::count_if(group.functions.begin(), group.functions.end(), std::mem_fn(&Function::implemented));
+    groups << row(group.title, of_group, std::ssize(group.functions));
+    implemented += of_group;
+    all += std::ssize(group.functions);
   }
   std::ostringstream out;
   out << "# What of MPI 5.0 is implemented\n\n"
@@ -136,7 +130,7 @@ std::string emit_coverage(const Table& table) {
          "`cmake --build build --target mpi_coverage`. Every function is exported. A function that is not\n"
          "implemented yet raises MPI_ERR_UNSUPPORTED_OPERATION and names itself. For each implemented function\n"
          "a test makes a successful call and calls with each wrong argument that the declaration excludes.\n\n"
-      << "| group" << kCountHead << groups.str() << row("**all**", all) << rows.str();
+      << "| group" << kCountHead << groups.str() << row("**all**", implemented, all) << rows.str();
   return out.str();
 }
 

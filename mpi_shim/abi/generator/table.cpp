@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -21,31 +22,13 @@ struct Word {
 constexpr std::array<Word, 3> kWords = {
     {{"Count", "int", "MPI_Count"}, {"Displ", "int", "MPI_Aint"}, {"Bytes", "MPI_Aint", "MPI_Count"}}};
 
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
-}
-
-bool is_identifier(std::string_view text) {
-  for (const char c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_') return false;
-  }
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) == 0;
-}
-
 Parameter parse_parameter(const std::string& text) {
   if (text == "...") return {.type = text, .name = {}, .array = {}};  // variable arguments have no name
-  Parameter parameter;
-  const std::string declarator = text.substr(0, text.find('['));
-  parameter.array = text.substr(declarator.size());
-  const auto space = declarator.rfind(' ');
-  if (space == std::string::npos) throw std::runtime_error("parameter without a name: '" + text + "'");
-  parameter.type = trimmed(declarator.substr(0, space));
-  parameter.name = declarator.substr(space + 1);
-  if (!is_identifier(parameter.name))
+  static const std::regex form(R"((.*\S) ([A-Za-z_]\w*)((?:\[\d*\])*))");
+  std::smatch found;
+  if (!std::regex_match(text, found, form))
     throw std::runtime_error("expected <type> <name>, '*' written with the type: '" + text + "'");
-  return parameter;
+  return {.type = found[1], .name = found[2], .array = found[3]};
 }
 
 /// Replaces Count, Displ or Bytes in `type` by the C type; false: it contains none of them.
@@ -73,23 +56,17 @@ void add_both(Function function, std::vector<Function>& functions) {
   if (differs) functions.push_back(std::move(large));
 }
 
-constexpr const char* kGrammar = "expected <type, one word> <name>(...), perhaps behind *";
-
 /// The functions that one line stands for.
 std::vector<Function> parse_functions(const std::string& line) {
-  const auto open = line.find('(');
-  if (open == std::string::npos || line.back() != ')') throw std::runtime_error(kGrammar);
-  const bool is_collective = line.front() == '*';
-  std::istringstream head(line.substr(is_collective ? 1 : 0, is_collective ? open - 1 : open));
-  Function function;
-  std::string rest;
-  if (!(head >> function.result >> function.name) || (head >> rest) || !is_identifier(function.name)) {
-    throw std::runtime_error(kGrammar);
-  }
-  const std::string list = line.substr(open + 1, line.size() - open - 2);
-  std::istringstream parameters(list == "void" ? "" : list);
-  for (std::string one; std::getline(parameters, one, ',');) {
-    function.parameters.push_back(parse_parameter(trimmed(one)));
+  static const std::regex form(R"((\* )?(\S+) ([A-Za-z_]\w*)\((.*)\))");
+  std::smatch found;
+  if (!std::regex_match(line, found, form))
+    throw std::runtime_error("expected <type, one word> <name>(...), perhaps behind *");
+  const bool is_collective = found[1].matched;
+  Function function{.result = found[2], .name = found[3], .parameters = {}};
+  std::istringstream parameters(found[4] == "void" ? "" : found[4].str());
+  for (std::string one; std::getline(parameters >> std::ws, one, ',');) {
+    function.parameters.push_back(parse_parameter(one));
   }
   std::vector<Function> functions;
   add_both(function, functions);
@@ -112,9 +89,8 @@ Table parse_table(std::istream& in) {
   Table table;
   std::set<std::string> names;
   int number = 0;
-  for (std::string raw; std::getline(in, raw);) {
+  for (std::string line; std::getline(in, line);) {
     ++number;
-    const std::string line = trimmed(raw);
     try {
       if (line.empty() || line.front() == '#') continue;
       if (line.front() == '[') {
@@ -141,7 +117,7 @@ void mark_implemented(Table& table, std::istream& symbols) {
     std::istringstream fields(line);
     std::string name;
     std::string kind;
-    if (fields >> name >> kind && kind.size() == 1 && (name.rfind("MPI_", 0) == 0 || name.rfind("PMPI_", 0) == 0)) {
+    if (fields >> name >> kind && kind.size() == 1 && (name.starts_with("MPI_") || name.starts_with("PMPI_"))) {
       kinds.emplace(name, kind.front());
     }
   }
