@@ -68,7 +68,7 @@ class Datatype final : public handle::Object {
   Datatype(const Bounds& bounds, Layout layout, Recipe recipe);
   /// A predefined type in static storage (predefined.hpp).  `external`: its size in bytes in "external32".
   Datatype(std::uintptr_t handle, const char* name, Element element, std::int64_t external);
-  /// A committed type of MPI_Type_create_f90_* (fortran_kinds.hpp) with the representation of the predefined type
+  /// A committed type of MPI_Type_create_f90_* (constructors.hpp) with the representation of the predefined type
   /// `like`.
   Datatype(const Datatype& like, Recipe recipe);
 

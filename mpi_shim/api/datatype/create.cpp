@@ -5,7 +5,6 @@
 
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/datatype/construction/constructors.hpp"
-#include "mpi_shim/datatype/construction/fortran_kinds.hpp"
 
 namespace mpi_shim::api {
 namespace {

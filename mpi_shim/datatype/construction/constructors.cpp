@@ -105,13 +105,13 @@ Result<void> add_section(LayoutBuilder& builder, const Recipe& recipe) {
   const Counts sizes = integers.list(dimensions);
   const Counts subsizes = integers.list(dimensions);
   const Counts starts = integers.list(dimensions);
-  const auto order = static_cast<Order>(integers.next());
+  const std::int64_t order = integers.next();
   if (dimensions == 0) return invalid("no dimension");
-  if (order != Order::c && order != Order::fortran) return invalid("an unknown order");
+  if (order != MPI_ORDER_C && order != MPI_ORDER_FORTRAN) return invalid("an unknown order");
   std::int64_t step = part.extent();  // bytes between neighbours in dimension d
   std::int64_t start = 0;             // bytes from the start of the array to the section
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const std::size_t d = order == Order::fortran ? i : sizes.size() - 1 - i;  // fastest first
+    const std::size_t d = order == MPI_ORDER_FORTRAN ? i : sizes.size() - 1 - i;  // fastest first
     if (sizes[d] < 1 || subsizes[d] < 1 || starts[d] < 0 || subsizes[d] > sizes[d] ||
         starts[d] > sizes[d] - subsizes[d]) {
       return invalid("the section is not inside its array");
@@ -149,22 +149,23 @@ struct Dimension {
   std::int64_t coordinate;
 };
 
+// The elements of a block.  MPI_DISTRIBUTE_DFLT_DARG is a number like any other, so nobody can give it as the size.
 Result<std::int64_t> block_size(std::int64_t distribution, std::int64_t argument, std::int64_t size,
                                 std::int64_t processes) {
-  switch (static_cast<Distribution>(distribution)) {
-    case Distribution::none:
+  switch (distribution) {
+    case MPI_DISTRIBUTE_NONE:
       if (processes != 1) return invalid("several processes in a dimension that is not distributed");
       return size;
-    case Distribution::block: {
-      if (argument == kDefaultArgument) return (size - 1) / processes + 1;
+    case MPI_DISTRIBUTE_BLOCK: {
+      if (argument == MPI_DISTRIBUTE_DFLT_DARG) return (size - 1) / processes + 1;
       std::int64_t covered = 0;
       if (argument < 1 || (!__builtin_mul_overflow(argument, processes, &covered) && covered < size)) {
         return invalid("the blocks do not cover a dimension");
       }
       return argument;
     }
-    case Distribution::cyclic:
-      if (argument == kDefaultArgument) return 1;
+    case MPI_DISTRIBUTE_CYCLIC:
+      if (argument == MPI_DISTRIBUTE_DFLT_DARG) return 1;
       if (argument < 1) return invalid("a block size below 1");
       return argument;
   }
@@ -204,9 +205,9 @@ Result<DatatypeRef> darray(Recipe recipe) {
   const Counts distributions = integers.list(number);
   const Counts arguments = integers.list(number);
   const Counts grid_sizes = integers.list(number);
-  const auto order = static_cast<Order>(integers.next());
+  const std::int64_t order = integers.next();
   if (number == 0) return invalid("no dimension");
-  if (order != Order::c && order != Order::fortran) return invalid("an unknown order");
+  if (order != MPI_ORDER_C && order != MPI_ORDER_FORTRAN) return invalid("an unknown order");
   const std::size_t dimensions = sizes.size();
   const DatatypeRef element = recipe.types[0];
   std::int64_t grid = 1;
@@ -228,7 +229,7 @@ Result<DatatypeRef> darray(Recipe recipe) {
   DatatypeRef built = element;
   std::int64_t step = element->extent();
   for (std::size_t i = 0; i < dimensions; ++i) {
-    const std::size_t d = order == Order::fortran ? i : dimensions - 1 - i;
+    const std::size_t d = order == MPI_ORDER_FORTRAN ? i : dimensions - 1 - i;
     OPAL_TRY_ASSIGN(const std::int64_t block, block_size(distributions[d], arguments[d], sizes[d], grid_sizes[d]));
     OPAL_TRY_ASSIGN(built, distributed({sizes[d], step, block, grid_sizes[d], coordinates[d]}, *built));
     step *= sizes[d];  // no overflow: checked with `bytes` above

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/datatype/construction/fortran_kinds.hpp"
-
+// MPI_Type_create_f90_real, _complex and _integer.
 #include <algorithm>
 #include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "mpi_shim/datatype/construction/constructors.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 
 namespace mpi_shim::datatype {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mpi_shim/datatype/construction/constructors.hpp"
+#include "mpi_shim/include/mpi.h"
 
 namespace mpi_shim::datatype {
 
@@ -64,6 +65,15 @@ inline MadeType resized(Datatype& part, std::int64_t lb, std::int64_t extent) {
   return made(Combiner::resized, {}, Numbers{lb, extent}, part);
 }
 inline MadeType dup(Datatype& part) { return made(Combiner::dup, {}, {}, part); }
+
+enum class Order : int { c = MPI_ORDER_C, fortran = MPI_ORDER_FORTRAN };
+enum class Distribution : int {
+  none = MPI_DISTRIBUTE_NONE,
+  block = MPI_DISTRIBUTE_BLOCK,
+  cyclic = MPI_DISTRIBUTE_CYCLIC
+};
+inline constexpr std::int64_t kDefaultArgument = MPI_DISTRIBUTE_DFLT_DARG;
+
 inline MadeType subarray(Counts sizes, Counts subsizes, Counts starts, Order order, Datatype& part) {
   return made(Combiner::subarray,
               {Numbers{number_of(sizes)}, sizes, subsizes, starts, Numbers{static_cast<int>(order)}}, {}, part);

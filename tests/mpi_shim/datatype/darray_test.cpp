@@ -13,11 +13,6 @@
 namespace mpi_shim::datatype {
 namespace {
 
-static_assert(static_cast<int>(Order::c) == MPI_ORDER_C && static_cast<int>(Order::fortran) == MPI_ORDER_FORTRAN);
-static_assert(static_cast<int>(Distribution::none) == MPI_DISTRIBUTE_NONE);
-static_assert(static_cast<int>(Distribution::block) == MPI_DISTRIBUTE_BLOCK);
-static_assert(static_cast<int>(Distribution::cyclic) == MPI_DISTRIBUTE_CYCLIC);
-static_assert(kDefaultArgument == MPI_DISTRIBUTE_DFLT_DARG);
 static_assert(static_cast<int>(Combiner::named) == MPI_COMBINER_NAMED);
 static_assert(static_cast<int>(Combiner::darray) == MPI_COMBINER_DARRAY);
 static_assert(static_cast<int>(Combiner::resized) == MPI_COMBINER_RESIZED);
