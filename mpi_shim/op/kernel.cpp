@@ -179,14 +179,6 @@ Kernel number_loop(Element element, Vectors vectors) noexcept {
 
 // --- BAND, BOR and BXOR on integers and bytes; LAND, LOR and LXOR on integers and logical types
 
-template <class Operator>
-struct Bits {
-  template <class T>
-  static T apply(T a, T b) noexcept {
-    return static_cast<T>(Operator{}(a, b));
-  }
-};
-
 // Bitwise operators on logical values instead of && and ||: without branches the compiler vectorises the loop.
 template <class Operator>
 struct Logical {
@@ -281,9 +273,9 @@ Kernel find_kernel(OpKind kind, Element element, Vectors vectors) noexcept {
     case OpKind::prod: return number_loop<Product>(element, vectors);
     case OpKind::min: return real_loop<Minimum>(element, vectors);
     case OpKind::max: return real_loop<Maximum>(element, vectors);
-    case OpKind::band: return bit_loop<Bits<std::bit_and<>>>(element, vectors);
-    case OpKind::bor: return bit_loop<Bits<std::bit_or<>>>(element, vectors);
-    case OpKind::bxor: return bit_loop<Bits<std::bit_xor<>>>(element, vectors);
+    case OpKind::band: return bit_loop<Wrapped<std::bit_and<>>>(element, vectors);
+    case OpKind::bor: return bit_loop<Wrapped<std::bit_or<>>>(element, vectors);
+    case OpKind::bxor: return bit_loop<Wrapped<std::bit_xor<>>>(element, vectors);
     case OpKind::land: return logical_loop<Logical<std::bit_and<>>>(element, vectors);
     case OpKind::lor: return logical_loop<Logical<std::bit_or<>>>(element, vectors);
     case OpKind::lxor: return logical_loop<Logical<std::bit_xor<>>>(element, vectors);
