@@ -21,23 +21,18 @@ int private_tag(std::uint64_t common) noexcept {
 
 void IdAgreement::start(const Watcher& watcher) {
   watcher_ = watcher;
-  propose();
-}
-
-void IdAgreement::propose() {
   {
     const am::Lock::Guard guard{communicators_.job().lock()};
-    mine_ = communicators_.ids().reserve_free(from_);
+    mine_ = communicators_.ids().reserve_free(0);
   }
-  reserved_ = true;
-  confirming_ = false;
-  values_ = {mine_, -std::int64_t{mine_}, -std::int64_t{communicators_.job().vcis().count()}};
   find_maximum();
 }
 
 void IdAgreement::find_maximum() {
   static const datatype::Datatype& int64 = *datatype::predefined(reinterpret_cast<std::uintptr_t>(MPI_INT64_T));
   static const op::Op& max = *op::predefined(reinterpret_cast<std::uintptr_t>(MPI_MAX));
+  // The maximum gives the largest and the smallest number and the smallest count of VCIs.
+  values_ = {mine_, -std::int64_t{mine_}, -std::int64_t{communicators_.job().vcis().count()}};
   const p2p::Buffer buffer{values_.data(), values_.size(), int64};
   // One tag for all rounds: each pair's messages stay in order, and no process is a round ahead of a partner's
   // receives.
@@ -56,35 +51,30 @@ void IdAgreement::find_maximum() {
 }
 
 void IdAgreement::found() noexcept {
-  if (!confirming_) {
-    vcis_ = static_cast<unsigned>(-values_[2]);
-    if (values_[0] == -values_[1]) return end(MPI_SUCCESS);
-    const auto highest = static_cast<std::uint32_t>(values_[0]);
-    if (highest != mine_) {
-      const am::Lock::Guard guard{communicators_.job().lock()};
-      IdTable& ids = communicators_.ids();
-      ids.release(mine_);
-      mine_ = highest;
-      reserved_ = ids.reserve(highest);
-    }
-    confirming_ = true;
-    values_ = {reserved_ ? 0 : 1, 0, 0};
-    return find_maximum();
-  }
-  if (values_[0] == 0) return end(MPI_SUCCESS);
-  if (reserved_) release();
-  // Two agreements that the processes began in different orders would refuse each other for ever if both went on with
-  // the next number.  All participants compute the same place.
+  vcis_ = static_cast<unsigned>(-values_[2]);
+  if (values_[0] == -values_[1]) return end(MPI_SUCCESS);
+  const auto highest = static_cast<std::uint32_t>(values_[0]);
   ++rounds_;
+  if (highest != mine_) {
+    const am::Lock::Guard guard{communicators_.job().lock()};
+    IdTable& ids = communicators_.ids();
+    ids.release(mine_);
+    mine_ = ids.reserve(highest) ? highest : ids.reserve_free(highest + 1 + distance());
+  }
+  find_maximum();
+}
+
+/// Two agreements that the processes began in different orders would refuse each other for ever if both went on with
+/// the next number.  All participants compute the same distance.
+std::uint32_t IdAgreement::distance() const noexcept {
   const std::uint64_t agreement =
       std::uint64_t{participants_.comm.id()} << 32 | static_cast<std::uint32_t>(participants_.tag);
   const std::uint64_t mixed = (agreement * 0x9e3779b97f4a7c15U) ^ (rounds_ * 0xbf58476d1ce4e5b9U);
-  from_ = mine_ + 1 + static_cast<std::uint32_t>((mixed >> 33) % (std::uint64_t{4} << std::min(rounds_, 8U)));
-  propose();
+  return static_cast<std::uint32_t>((mixed >> 33) % (std::uint64_t{4} << std::min(rounds_, 8U)));
 }
 
 void IdAgreement::end(int error) noexcept {
-  if (error != MPI_SUCCESS && reserved_) release();
+  if (error != MPI_SUCCESS) release();
   error_ = error;
   const Watcher watcher = watcher_;
   over_.store(true, std::memory_order_release);  // a waiter in another thread may end this object now

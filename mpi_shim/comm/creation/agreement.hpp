@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/comm/creation/agreement.hpp — the processes of a new communicator agree on a number that is free in all of
-// them; the VCI follows from it.  Each process reserves its lowest free number; one allreduce finds the maximum and
-// the minimum.  If they are equal, that number is agreed.  If not, every process tries to reserve the maximum, and a
-// second allreduce tells whether one could not.  Then all release it and start again above it, at a pseudo-random
-// distance that all of them compute alike.  It differs between concurrent agreements: two of them do not refuse
-// each other for ever.
-// IdAgreement does not block: the next step runs inside progress (MPI_Comm_idup).  make_agreed() blocks.
-// Lifetime: not destroyed before over().  Threads: start() and over() any thread; the steps run under the lock of the
-// VCI of `participants.comm`; the table of numbers is guarded by Job::lock(), taken here.
+// them; the VCI follows from it.  Each process reserves its lowest free number, and an allreduce finds the maximum and
+// the minimum.  If they are equal, that number is agreed.  If not, every process reserves the maximum instead, or,
+// where it is taken, a free number above it, at a pseudo-random distance; then the next allreduce.  The distance
+// differs between concurrent agreements: two of them do not refuse each other for ever. IdAgreement does not block: the
+// next step runs inside progress (MPI_Comm_idup).  make_agreed() blocks. Lifetime: not destroyed before over().
+// Threads: start() and over() any thread; the steps run under the lock of the VCI of `participants.comm`; the table of
+// numbers is guarded by Job::lock(), taken here.
 #pragma once
 #include <array>
 #include <atomic>
@@ -78,25 +77,20 @@ class IdAgreement {
   void release() noexcept;
 
  private:
-  void propose();
-  /// Starts an allreduce (MPI_MAX) of `values_`; found() handles the result.
+  /// Starts an allreduce (MPI_MAX) of the numbers of all processes; found() handles the result.
   void find_maximum();
-  /// The reduction is done: ends, starts the confirming reduction, or proposes again.
+  /// The reduction is done: ends, or tries the largest number.
   void found() noexcept;
+  [[nodiscard]] std::uint32_t distance() const noexcept;
   void end(int error) noexcept;
 
   Communicators& communicators_;
   const Participants participants_;
   Watcher watcher_;
-  // Proposal: {mine_, -mine_, -count of VCIs}, so the maximum gives the largest, the smallest and the smallest count.
-  // Confirming: {1 if mine_ could not be reserved, 0, 0}.
-  std::array<std::int64_t, 3> values_{};
-  unsigned vcis_ = 1;         // smallest VCI count of the participants
-  std::uint32_t mine_ = 0;    // the number proposed or tried; reserved if reserved_
-  std::uint32_t from_ = 0;    // lowest number to propose
-  std::uint32_t rounds_ = 0;  // rounds that ended in a refusal
-  bool confirming_ = false;   // the second reduction of a round runs: could any process not reserve the number?
-  bool reserved_ = false;
+  std::array<std::int64_t, 3> values_{};  // of the reduction: mine_, -mine_, -count of VCIs
+  unsigned vcis_ = 1;                     // smallest VCI count of the participants
+  std::uint32_t mine_ = 0;                // the number that this process has reserved
+  std::uint32_t rounds_ = 0;              // reductions without agreement
   int error_ = 0;
   std::atomic<bool> over_{false};
 };
