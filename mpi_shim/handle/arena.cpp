@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace mpi_shim::handle {
 namespace {
@@ -51,27 +52,19 @@ void* Arena::allocate(std::size_t bytes) noexcept {
   const std::size_t size = slot_size(bytes);
   const std::lock_guard guard{lock_};
   SizeClass& slots = classes_[size / kSlotUnit - 1];
-  if (slots.quarantined > kQuarantine) {
-    FreeSlot* slot = slots.oldest;
-    slots.oldest = slot->next;
-    --slots.quarantined;  // at least kQuarantine slots stay in the list, so newest remains valid
-    return slot;
-  }
-  // What is left of a chunk is smaller than a slot and stays unused.
-  if (slots.fresh == nullptr || slots.fresh + size > slots.fresh_end) {
-    slots.fresh = chunk_locked();
-    if (slots.fresh == nullptr) {
-      // No memory: reuse the oldest slot before its quarantine ends.
-      if (slots.quarantined == 0) return nullptr;
-      FreeSlot* slot = slots.oldest;
-      slots.oldest = slot->next;
-      if (--slots.quarantined == 0) slots.newest = nullptr;
-      return slot;
+  if (slots.quarantined <= kQuarantine) {
+    // What is left of a chunk is smaller than a slot and stays unused.
+    if (slots.fresh == nullptr || slots.fresh + size > slots.fresh_end) {
+      slots.fresh = chunk_locked();
+      if (slots.fresh != nullptr) slots.fresh_end = slots.fresh + kChunk;
     }
-    slots.fresh_end = slots.fresh + kChunk;
+    if (slots.fresh != nullptr) return std::exchange(slots.fresh, slots.fresh + size);
+    if (slots.quarantined == 0) return nullptr;
+    // No memory: reuse the oldest slot before its quarantine ends.
   }
-  std::byte* slot = slots.fresh;
-  slots.fresh += size;
+  FreeSlot* const slot = slots.oldest;
+  slots.oldest = slot->next;
+  --slots.quarantined;
   return slot;
 }
 

@@ -55,7 +55,7 @@ class Arena {
   };
   struct SizeClass {
     FreeSlot* oldest = nullptr;
-    FreeSlot* newest = nullptr;
+    FreeSlot* newest = nullptr;  // valid if quarantined != 0, as oldest
     std::size_t quarantined = 0;
     std::byte* fresh = nullptr;  // not handed out yet
     std::byte* fresh_end = nullptr;
