@@ -32,22 +32,21 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t value) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<DeadlockDetector>> DeadlockDetector::start(p2p::Vcis& vcis, std::vector<p2p::Peer*> processes,
-                                                                  int rank, std::chrono::milliseconds period,
-                                                                  Namer namer) {
-  std::unique_ptr<DeadlockDetector> watch{
-      new DeadlockDetector{vcis, std::move(processes), rank, period, std::move(namer)}};
+Result<std::unique_ptr<DeadlockDetector>> DeadlockDetector::start(p2p::Vcis& vcis,
+                                                                  std::span<p2p::Peer* const> processes, int rank,
+                                                                  std::chrono::milliseconds period, Namer namer) {
+  std::unique_ptr<DeadlockDetector> watch{new DeadlockDetector{vcis, processes, rank, period, std::move(namer)}};
   OPAL_TRY(vcis.engine(0).context().set_handler(
       p2p::wire::kWaiting, btl::bind<&DeadlockDetector::on_report>(*watch, "mpi deadlock report")));
   for (unsigned vci = 0; vci < vcis.count(); ++vci) vcis.engine(vci).set_idle_observer(watch.get());
   return watch;
 }
 
-DeadlockDetector::DeadlockDetector(p2p::Vcis& vcis, std::vector<p2p::Peer*> processes, int rank,
+DeadlockDetector::DeadlockDetector(p2p::Vcis& vcis, std::span<p2p::Peer* const> processes, int rank,
                                    std::chrono::milliseconds period, Namer namer)
     : IdleObserver{period},
       vcis_(vcis),
-      processes_(std::move(processes)),
+      processes_(processes),
       rank_(rank),
       namer_(std::move(namer)),
       reports_(rank == 0 ? processes_.size() : 0) {}

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,10 @@ class DeadlockDetector final : private p2p::IdleObserver {
   /// Describes a channel for the report: "MPI_COMM_WORLD", "a collective function of ...".  Called with a VCI's lock.
   using Namer = std::function<std::string(const p2p::Channel&)>;
 
-  /// `processes`: the peers of the first VCI by rank of MPI_COMM_WORLD.  Requires: no other thread is inside MPI yet.
+  /// `processes`: the peers of MPI_COMM_WORLD by rank; borrowed.  Requires: no other thread is inside MPI yet.
   /// Errors: limit_reached (the tag has a handler).
-  static Result<std::unique_ptr<DeadlockDetector>> start(p2p::Vcis& vcis, std::vector<p2p::Peer*> processes, int rank,
-                                                         std::chrono::milliseconds period, Namer namer);
+  static Result<std::unique_ptr<DeadlockDetector>> start(p2p::Vcis& vcis, std::span<p2p::Peer* const> processes,
+                                                         int rank, std::chrono::milliseconds period, Namer namer);
   ~DeadlockDetector();
 
  private:
@@ -39,7 +40,7 @@ class DeadlockDetector final : private p2p::IdleObserver {
     std::vector<int> waits_for;
   };
 
-  DeadlockDetector(p2p::Vcis& vcis, std::vector<p2p::Peer*> processes, int rank, std::chrono::milliseconds period,
+  DeadlockDetector(p2p::Vcis& vcis, std::span<p2p::Peer* const> processes, int rank, std::chrono::milliseconds period,
                    Namer namer);
   void on_idle(std::uint64_t wait, const char* what) noexcept override;
   void on_report(btl::Delivery& delivery) noexcept;
@@ -48,7 +49,7 @@ class DeadlockDetector final : private p2p::IdleObserver {
   [[nodiscard]] std::string cycle() const;
 
   p2p::Vcis& vcis_;
-  const std::vector<p2p::Peer*> processes_;
+  const std::span<p2p::Peer* const> processes_;
   const int rank_;
   const Namer namer_;
   Clock::time_point told_;           // when this rank last sent a report

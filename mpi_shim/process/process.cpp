@@ -100,13 +100,10 @@ Result<void> Process::join(int thread_level) {
   communicators_.emplace(*job_);
 
   if (config.deadlock_report.count() != 0) {
-    std::vector<p2p::Peer*> processes;
-    processes.reserve(static_cast<std::size_t>(job_->size()));
-    for (int i = 0; i < job_->size(); ++i) processes.push_back(&job_->first_vci().peer(i));
-    OPAL_TRY_ASSIGN(
-        deadlock_detector_,
-        DeadlockDetector::start(job_->vcis(), std::move(processes), job_->rank(), config.deadlock_report,
-                                [this](const p2p::Channel& channel) { return communicators_->describe(channel); }));
+    OPAL_TRY_ASSIGN(deadlock_detector_,
+                    DeadlockDetector::start(
+                        job_->vcis(), communicators_->world().user().peers, job_->rank(), config.deadlock_report,
+                        [this](const p2p::Channel& channel) { return communicators_->describe(channel); }));
   }
 
   // A transport reports the death of a peer to which it has a connection; the launcher reports the other ones.
