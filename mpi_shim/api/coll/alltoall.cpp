@@ -25,8 +25,7 @@ int exchange(Call& call, const Form& form, const void* sendbuf, const void* /*re
                                                                                                 in);
   };
   return form.run(
-      call, *communicator, share,
-      [&](auto& schedule) { in_place ? build_alltoall_in_place(schedule, in) : build_alltoall(schedule, out, in); },
+      call, *communicator, share, [&](auto& schedule) { build_alltoall(schedule, in_place ? in : out, in); },
       [&](auto& schedule, const auto& sides) { build_inter_alltoall(schedule, sides, out, in); });
 }
 

@@ -9,12 +9,12 @@
 namespace mpi_shim::coll {
 
 /// Pairwise exchanges, kAlltoallWindow per round.  Step k sends to rank + k and receives from rank - k, so each rank is
-/// the target of one other rank per step.  `out` and `in` do not overlap.
+/// the target of one other rank per step.  &out == &in is MPI_IN_PLACE: it first copies all outgoing blocks to scratch
+/// memory.  Otherwise the blocks of `out` and `in` do not overlap.
 void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in);
 
-/// MPI_IN_PLACE: copies all outgoing blocks to scratch memory, then exchanges as build_alltoall().
-void build_alltoall_in_place(Schedule& schedule, const Blocks& blocks);
-
+/// By rank: the address of its block.
+std::vector<const Buffer*> addresses_of(const Blocks& blocks);
 /// As build_alltoall(), without this rank's own block.  `out` and `in` are indexed by rank; null: no message.
 void build_exchange(Schedule& schedule, std::span<const Buffer* const> out, std::span<const Buffer* const> in);
 

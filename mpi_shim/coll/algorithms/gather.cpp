@@ -13,11 +13,6 @@ namespace {
 
 const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
 
-/// Whether a binomial tree is used: its extra copies pay off only for small blocks among many ranks.
-bool takes_tree(const Schedule& schedule, std::uint64_t bytes) {
-  return bytes < kGatherTreeBelow.bytes && schedule.size() >= kGatherTreeRanks;
-}
-
 /// Scratch memory for packed blocks.
 class Packed {
  public:
@@ -51,49 +46,42 @@ void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
   schedule.end_round();
 }
 
-// Both tree algorithms pack the blocks of a process's subtree in the order of positions (tree.hpp), its own first.
-void build_gather_tree(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
-                       std::uint64_t bytes) {
+/// Which way the blocks go: to the root, or from the root.
+enum class Way { gather, scatter };
+
+/// A binomial tree.  Each process packs the blocks of its subtree in the order of positions (tree.hpp), its own first.
+/// A scatter does the steps of a gather in the opposite order and direction.
+void build_over_tree(Schedule& schedule, Way way, const std::optional<Buffer>& own, const Blocks& blocks, int root,
+                     std::uint64_t bytes) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
   const Packed packed{schedule, tree.subtree(), bytes};
-  if (own) schedule.copy(*own, packed.blocks(0, 1));
-  for (const BinomialTree::Child& child : tree.children()) {
-    schedule.receive(packed.blocks(child.position - tree.position(), child.subtree), child.rank);
-  }
-  schedule.end_round();
+  const bool gathers = way == Way::gather;
+  const auto copy = [&](const Buffer& a, const Buffer& b) { gathers ? schedule.copy(a, b) : schedule.copy(b, a); };
+  const auto add_subtree = [&] {
+    if (own) copy(*own, packed.blocks(0, 1));
+    for (const BinomialTree::Child& child : tree.children()) {
+      const Buffer theirs = packed.blocks(child.position - tree.position(), child.subtree);
+      gathers ? schedule.receive(theirs, child.rank) : schedule.send(theirs, child.rank);
+    }
+    schedule.end_round();
+  };
+  if (gathers) add_subtree();
   if (tree.parent() >= 0) {
-    schedule.send(packed.blocks(0, tree.subtree()), tree.parent());
+    const Buffer all = packed.blocks(0, tree.subtree());
+    gathers ? schedule.send(all, tree.parent()) : schedule.receive(all, tree.parent());
   } else {
-    // MPI_IN_PLACE: the root's block, at position 0, is in `blocks` already.
+    // MPI_IN_PLACE: the root's block, at position 0, stays in `blocks`.
     for (int position = own ? 0 : 1; position < schedule.size(); ++position) {
-      schedule.copy(packed.blocks(position, 1), block(blocks, (root + position) % schedule.size()));
+      copy(packed.blocks(position, 1), block(blocks, (root + position) % schedule.size()));
     }
   }
   schedule.end_round();
+  if (!gathers) add_subtree();
 }
 
-void build_scatter_tree(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
-                        std::uint64_t bytes) {
-  const BinomialTree tree{schedule.rank(), schedule.size(), root};
-  const Packed packed{schedule, tree.subtree(), bytes};
-  if (tree.parent() >= 0) {
-    schedule.receive(packed.blocks(0, tree.subtree()), tree.parent());
-  } else {
-    for (int position = 0; position < schedule.size(); ++position) {
-      schedule.copy(block(blocks, (root + position) % schedule.size()), packed.blocks(position, 1));
-    }
-  }
-  schedule.end_round();
-  for (const BinomialTree::Child& child : tree.children()) {
-    schedule.send(packed.blocks(child.position - tree.position(), child.subtree), child.rank);
-  }
-  if (own) schedule.copy(packed.blocks(0, 1), *own);
-  schedule.end_round();
-}
-
-/// Messages directly between the root and each other rank.  `gathers`: to the root; otherwise from the root.
-void build_straight(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
-                    bool gathers) {
+/// Messages directly between the root and each other rank.
+void build_straight(Schedule& schedule, Way way, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  const bool gathers = way == Way::gather;
   const auto exchange = [&](const Buffer& buffer, int rank) {
     gathers == (schedule.rank() == root) ? schedule.receive(buffer, rank) : schedule.send(buffer, rank);
   };
@@ -108,34 +96,35 @@ void build_straight(Schedule& schedule, const std::optional<Buffer>& own, const 
   schedule.end_round();
 }
 
+/// Requires: all blocks have the same size.
+void build_even(Schedule& schedule, Way way, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  // The extra copies of a tree pay off only for small blocks among many ranks.
+  if (bytes < kGatherTreeBelow.bytes && schedule.size() >= kGatherTreeRanks) {
+    build_over_tree(schedule, way, own, blocks, root, bytes);
+  } else {
+    build_straight(schedule, way, own, blocks, root);
+  }
+}
+
 }  // namespace
 
 // Only the root may have no `own` (MPI_IN_PLACE); it has `blocks`.
 
 void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
-  if (takes_tree(schedule, bytes)) {
-    build_gather_tree(schedule, own, blocks, root, bytes);
-  } else {
-    build_gatherv(schedule, own, blocks, root);
-  }
+  build_even(schedule, Way::gather, own, blocks, root);
 }
 
 void build_scatter(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
-  if (takes_tree(schedule, bytes)) {
-    build_scatter_tree(schedule, own, blocks, root, bytes);
-  } else {
-    build_scatterv(schedule, own, blocks, root);
-  }
+  build_even(schedule, Way::scatter, own, blocks, root);
 }
 
 void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  build_straight(schedule, own, blocks, root, true);
+  build_straight(schedule, Way::gather, own, blocks, root);
 }
 
 void build_scatterv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  build_straight(schedule, own, blocks, root, false);
+  build_straight(schedule, Way::scatter, own, blocks, root);
 }
 
 void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
