@@ -4,6 +4,9 @@
 
 namespace mpi_shim {
 
+/// `first` if it is an error, else `second`.  0 is MPI_SUCCESS.
+inline int first_error(int first, int second) noexcept { return first != 0 ? first : second; }
+
 /// The name of an error class of the standard, such as "MPI_ERR_RANK"; null for any other number.  Static lifetime.
 const char* error_class_name(int error_class) noexcept;
 

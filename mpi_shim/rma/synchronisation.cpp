@@ -2,6 +2,7 @@
 // Active target synchronisation: fences, and the four calls post, start, complete, wait.
 #include <algorithm>
 
+#include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/run.hpp"
@@ -22,10 +23,7 @@ int Window::drain(Target& target) noexcept {
 
 int Window::drain_all() noexcept {
   int first = MPI_SUCCESS;
-  for (int rank = 0; rank < size(); ++rank) {
-    const int error = drain(target(rank));
-    if (first == MPI_SUCCESS) first = error;
-  }
+  for (int rank = 0; rank < size(); ++rank) first = first_error(first, drain(target(rank)));
   return first;
 }
 
@@ -64,8 +62,7 @@ int Window::fence(int assertion) {
   int error = MPI_SUCCESS;
   if ((assertion & kNothingToDo) != kNothingToDo) {
     error = drain_all();
-    const int met = barrier();
-    if (error == MPI_SUCCESS) error = met;
+    error = first_error(error, barrier());
   }
   fence_open_ = (assertion & MPI_MODE_NOSUCCEED) == 0;
   fence_used_ = false;
@@ -97,8 +94,7 @@ int Window::complete() {
   int first = MPI_SUCCESS;
   for (const int rank : start_group_) {
     Target& target = this->target(rank);
-    const int error = drain(target);
-    if (first == MPI_SUCCESS) first = error;
+    first = first_error(first, drain(target));
     target.started = false;
     send_signal(target, wire::kComplete);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
@@ -45,7 +46,7 @@ int Window::close() {
   }
   const int met = barrier();
   windows_.remove(*this);
-  return error != MPI_SUCCESS ? error : met;
+  return first_error(error, met);
 }
 
 int Window::attach(void* base, std::uint64_t size) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gather, scatter, allgather and alltoall of a HostTeam: through slots on a host, as one message per pair of hosts
 // between leaders (levels as in Karonis et al. 2000).  Larger blocks are left to the schedules (nullopt).
+#include <algorithm>
+#include <numeric>
 
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
 #include "mpi_shim/coll/algorithms/gather.hpp"
@@ -28,63 +30,56 @@ std::byte* HostTeam::packed(std::uint64_t bytes) {
   return packed_.data();
 }
 
+/// The blocks of all ranks in packed() memory, whose content is undefined: sizes[r] bytes for rank r.
+HostTeam::ByHost HostTeam::by_host(const std::vector<std::uint64_t>& sizes) {
+  std::byte* next = packed(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
+  ByHost all{{}, Blocks(sizes.size())};
+  for (const std::vector<int>& ranks : hosts_.ranks) {
+    std::byte* const first = next;
+    for (const int rank : ranks) {
+      all.ranks[at(rank)] = Buffer::of_bytes(next, sizes[at(rank)]);
+      next += sizes[at(rank)];
+    }
+    all.hosts.push_back(Buffer::of_bytes(first, static_cast<std::uint64_t>(next - first)));
+  }
+  return all;
+}
+
 HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
-  const int me = comm_.rank();
-  const int own_number = own_host();
-  const std::vector<int> leaders = one_host() ? std::vector<int>{} : leaders_for(root);
-  const int leader = one_host() ? root : leaders[at(own_number)];
-  // Packed blocks.  At a leader: those of this host.  At the root: those of all other hosts, host by host.
-  std::byte* const memory =
-      me == leader && !one_host() ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
-  const auto target = [&](std::size_t i) {  // where the leader puts the block of the i-th rank of this host
-    return me == root ? block(blocks, hosts_.here[i]) : Buffer::of_bytes(memory + bytes * i, bytes);
-  };
-  for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
-    const std::uint64_t size = piece(bytes, offset);
+  if (one_host()) return gather_here(own, blocks, root, bytes);
+  const bool is_root = comm_.rank() == root;
+  const std::vector<int> leaders = leaders_for(root);
+  const int leader = leaders[at(own_host())];
+  const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes)) : ByHost{};
+  OPAL_MPI_STEP(gather_here(own, is_root ? blocks : all.ranks, leader, bytes));
+  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
+    const auto packed = is_root ? std::nullopt : std::optional{all.hosts[at(own_host())]};
+    build_gatherv(schedule, packed, all.hosts, hosts_.of_rank[at(root)]);
+  }));
+  for (int rank = 0; is_root && rank < comm_.size(); ++rank) {
+    if (hosts_.of_rank[at(rank)] != own_host()) p2p::copy(block(all.ranks, rank), block(blocks, rank));
+  }
+  return MPI_SUCCESS;
+}
+
+int HostTeam::gather_here(const std::optional<Buffer>& own, const Blocks& blocks, int leader, std::uint64_t longest) {
+  for (std::uint64_t offset = 0; offset < longest; offset += segment_.slot_bytes()) {
+    const std::uint64_t size = piece(longest, offset);
     segment_.begin(size);
-    if (me != leader) {
-      OPAL_MPI_STEP(segment_.claim());
-      put(*own, offset, {segment_.slot(segment_.rank()), size});
-      segment_.arrive();
+    if (comm_.rank() != leader) {
+      OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { put(*own, offset, {slot, size}); }));
       continue;
     }
-    for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
-      if (hosts_.here[i] == me) continue;
-      OPAL_MPI_STEP(segment_.await(static_cast<int>(i)));
-      get({segment_.slot(static_cast<int>(i)), size}, target(i), offset);
+    for (int from = 0; from < segment_.size(); ++from) {
+      if (from == segment_.rank()) continue;
+      OPAL_MPI_STEP(segment_.await(from));
+      get({segment_.slot(from), size}, block(blocks, hosts_.here[at(from)]), offset);
     }
   }
-  if (own && me == root) p2p::copy(*own, block(blocks, me));
-  if (own && me == leader && me != root) put(*own, target(at(segment_.rank())).base());
-  if (one_host()) return MPI_SUCCESS;
-  const auto for_each_other_host = [&](auto&& use) {  // at the root: calls use(host, its packed blocks)
-    std::byte* next = memory;
-    for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
-      if (host == at(own_number)) continue;
-      use(host, next);
-      next += bytes * hosts_.ranks[host].size();
-    }
-  };
-  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
-    if (me == root) {
-      for_each_other_host([&](std::size_t host, std::byte* from) {
-        schedule.receive(Buffer::of_bytes(from, bytes * hosts_.ranks[host].size()), static_cast<int>(host));
-      });
-    } else {
-      schedule.send(Buffer::of_bytes(memory, bytes * hosts_.here.size()), hosts_.of_rank[at(root)]);
-    }
-    schedule.end_round();
-  }));
-  if (me != root) return MPI_SUCCESS;
-  for_each_other_host([&](std::size_t host, const std::byte* from) {
-    for (const int rank : hosts_.ranks[host]) {
-      get(from, block(blocks, rank));
-      from += bytes;
-    }
-  });
+  if (own && comm_.rank() == leader) p2p::copy(*own, block(blocks, leader));
   return MPI_SUCCESS;
 }
 
@@ -96,49 +91,33 @@ HostTeam::Outcome HostTeam::scatter(const std::optional<Buffer>& own, const Bloc
     const bool fits = bytes <= segment_.slot_bytes() / static_cast<std::uint64_t>(segment_.size());
     return fits ? scatter_here(blocks, own, root, bytes) : scatter_pieces(blocks, own, root, bytes);
   }
-  const int me = comm_.rank();
+  const bool is_root = comm_.rank() == root;
   const std::vector<int> leaders = leaders_for(root);
   const int leader = leaders[at(own_host())];
-  std::byte* const memory = me == leader ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
-  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
-    if (me != root) {
-      schedule.receive(Buffer::of_bytes(memory, bytes * hosts_.here.size()), hosts_.of_rank[at(root)]);
-    } else {
-      std::byte* next = memory;
-      for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
-        if (host == at(own_host())) continue;
-        std::byte* const first = next;
-        for (const int rank : hosts_.ranks[host]) {
-          put(block(blocks, rank), next);
-          next += bytes;
-        }
-        schedule.send(Buffer::of_bytes(first, bytes * hosts_.ranks[host].size()), static_cast<int>(host));
-      }
-    }
-    schedule.end_round();
-  }));
-  if (me == root || me != leader) return scatter_here(blocks, own, leader, bytes);
-  Blocks received(at(comm_.size()));
-  for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
-    received[at(hosts_.here[i])] = Buffer::of_bytes(memory + bytes * i, bytes);
+  const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes)) : ByHost{};
+  for (int rank = 0; is_root && rank < comm_.size(); ++rank) {
+    if (hosts_.of_rank[at(rank)] != own_host()) p2p::copy(block(blocks, rank), block(all.ranks, rank));
   }
-  return scatter_here(received, own, leader, bytes);
+  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
+    const auto packed = is_root ? std::nullopt : std::optional{all.hosts[at(own_host())]};
+    build_scatterv(schedule, packed, all.hosts, hosts_.of_rank[at(root)]);
+  }));
+  return scatter_here(is_root ? blocks : all.ranks, own, leader, bytes);
 }
 
 int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes) {
   const int from = place(leader);
-  segment_.begin(bytes * static_cast<std::uint64_t>(segment_.size() - 1));
+  const std::uint64_t all = bytes * static_cast<std::uint64_t>(segment_.size() - 1);
+  OPAL_MPI_STEP(segment_.fill_by(from, all, [&](std::byte* slot) {
+    for (int to = 0; to < segment_.size(); ++to) {
+      if (to != from) put(block(blocks, hosts_.here[at(to)]), slot + bytes * among_others(from, to));
+    }
+  }));
   if (comm_.rank() != leader) {
-    OPAL_MPI_STEP(segment_.await(from));
     get(segment_.slot(from) + bytes * among_others(from, segment_.rank()), *own);
-    return MPI_SUCCESS;
+  } else if (own) {
+    p2p::copy(block(blocks, leader), *own);
   }
-  OPAL_MPI_STEP(segment_.claim());
-  for (int to = 0; to < segment_.size(); ++to) {
-    if (to != from) put(block(blocks, hosts_.here[at(to)]), segment_.slot(from) + bytes * among_others(from, to));
-  }
-  segment_.arrive();
-  if (own) p2p::copy(block(blocks, leader), *own);
   return MPI_SUCCESS;
 }
 
@@ -150,9 +129,7 @@ int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& 
       if (rank == root) continue;
       segment_.begin(size);
       if (me == root) {
-        OPAL_MPI_STEP(segment_.claim());
-        put(block(blocks, rank), offset, {segment_.slot(root), size});
-        segment_.arrive();
+        OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { put(block(blocks, rank), offset, {slot, size}); }));
       } else if (me == rank) {
         OPAL_MPI_STEP(segment_.await(root));
         get({segment_.slot(root), size}, *own, offset);
@@ -169,11 +146,9 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
   for (std::uint64_t offset = 0; offset < longest; offset += segment_.slot_bytes()) {
     segment_.begin(piece(longest, offset));
     if (offset < mine.bytes()) {
-      OPAL_MPI_STEP(segment_.claim());
-      put(own ? *own : mine, offset, {segment_.slot(me), piece(mine.bytes(), offset)});
-      segment_.arrive();
-      // Copy from the slot, which is in the cache.
-      if (own) get({segment_.slot(me), piece(mine.bytes(), offset)}, mine, offset);
+      const std::uint64_t size = piece(mine.bytes(), offset);
+      OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { put(own ? *own : mine, offset, {slot, size}); }));
+      if (own) get({segment_.slot(me), size}, mine, offset);  // copy from the slot, which is in the cache
     }
     for (int rank = (me + 1) % segment_.size(); rank != me; rank = (rank + 1) % segment_.size()) {
       const Buffer& theirs = block(blocks, rank);
@@ -198,41 +173,19 @@ HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Bl
   if (one_host()) return allgather_here(own, blocks, longest);
   if (total > kShareBelow.bytes) return std::nullopt;
   const int me = comm_.rank();
-  std::byte* const memory = packed(total);
-  std::vector<std::byte*> places(blocks.size());  // by rank: its block in the packed memory, which is ordered by host
-  Blocks of_hosts;
-  bool even = true;
-  std::byte* next = memory;
-  for (const std::vector<int>& ranks : hosts_.ranks) {
-    std::byte* const first = next;
-    for (const int rank : ranks) {
-      places[at(rank)] = next;
-      next += block(blocks, rank).bytes();
-    }
-    of_hosts.push_back(Buffer::of_bytes(first, static_cast<std::uint64_t>(next - first)));
-    even = even && of_hosts.back().bytes() == of_hosts.front().bytes();
-  }
-  const Buffer& mine = own ? *own : block(blocks, me);
-  segment_.begin(longest);
-  if (segment_.rank() != 0) {
-    OPAL_MPI_STEP(segment_.claim());
-    put(mine, segment_.slot(segment_.rank()));
-    segment_.arrive();
-  } else {
-    put(mine, places[at(me)]);
-    for (int other = 1; other < segment_.size(); ++other) {
-      const int rank = hosts_.here[at(other)];
-      OPAL_MPI_STEP(segment_.await(other));
-      opal::copy_host_memory(places[at(rank)], segment_.slot(other), block(blocks, rank).bytes());
-    }
-  }
+  std::vector<std::uint64_t> sizes;
+  for (const Buffer& one : blocks) sizes.push_back(one.bytes());
+  const ByHost all = by_host(sizes);
+  const bool even = std::all_of(all.hosts.begin(), all.hosts.end(),
+                                [&](const Buffer& host) { return host.bytes() == all.hosts.front().bytes(); });
+  OPAL_MPI_STEP(gather_here(own ? own : std::optional{block(blocks, me)}, all.ranks, hosts_.here.front(), longest));
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) {
-    (even ? build_allgather : build_allgatherv)(schedule, std::nullopt, of_hosts);
+    (even ? build_allgather : build_allgatherv)(schedule, std::nullopt, all.hosts);
   }));
-  OPAL_MPI_STEP(bcast_here(Buffer::of_bytes(memory, total), 0));
+  OPAL_MPI_STEP(bcast_here(Buffer::of_bytes(all.hosts.front().base(), total), 0));
   if (own) p2p::copy(*own, block(blocks, me));
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    if (rank != me) get(places[at(rank)], block(blocks, rank));
+    if (rank != me) p2p::copy(block(all.ranks, rank), block(blocks, rank));
   }
   return MPI_SUCCESS;
 }
@@ -247,12 +200,11 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   if (bytes == 0) return MPI_SUCCESS;
   if (!fits) return alltoall_pieces(out, in, bytes);
   segment_.begin(bytes * static_cast<std::uint64_t>(comm_.size() - 1));
-  OPAL_MPI_STEP(segment_.claim());
-  std::byte* const mine = segment_.slot(segment_.rank());
-  for (int rank = 0; rank < comm_.size(); ++rank) {
-    if (rank != me) put(block(out, rank), mine + bytes * among_others(me, rank));
-  }
-  segment_.arrive();
+  OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) {
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      if (rank != me) put(block(out, rank), slot + bytes * among_others(me, rank));
+    }
+  }));
   if (&out != &in) p2p::copy(block(out, me), block(in, me));
   for (int step = 1; step < segment_.size(); ++step) {
     const int other = (segment_.rank() + step) % segment_.size();
@@ -271,13 +223,12 @@ int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t
     const int partner = (step - me + size) % size;
     if (partner == me && &out != &in) p2p::copy(block(out, me), block(in, me));
     for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
-      segment_.begin(piece(bytes, offset));
+      const std::uint64_t size = piece(bytes, offset);
+      segment_.begin(size);
       if (partner == me) continue;
-      OPAL_MPI_STEP(segment_.claim());
-      put(block(out, partner), offset, {segment_.slot(me), piece(bytes, offset)});
-      segment_.arrive();
+      OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { put(block(out, partner), offset, {slot, size}); }));
       OPAL_MPI_STEP(segment_.await(partner));
-      get({segment_.slot(partner), piece(bytes, offset)}, block(in, partner), offset);
+      get({segment_.slot(partner), size}, block(in, partner), offset);
     }
   }
   return MPI_SUCCESS;
@@ -285,42 +236,29 @@ int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t
 
 int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
   const std::uint64_t here = hosts_.here.size();
-  const std::uint64_t elsewhere = static_cast<std::uint64_t>(comm_.size()) - here;
-  std::byte* received = nullptr;
-  if (segment_.rank() == 0) {
-    std::byte* next = packed(2 * here * elsewhere * bytes);
-    received = next + here * elsewhere * bytes;
-    std::byte* next_received = received;
-    Blocks sends;
-    Blocks receives;
-    for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
-      const bool is_ours = host == at(own_host());
-      const std::uint64_t size = is_ours ? 0 : here * hosts_.ranks[host].size() * bytes;
-      sends.push_back(Buffer::of_bytes(next, size));
-      receives.push_back(Buffer::of_bytes(next_received, size));
-      next_received += size;
-      if (is_ours) continue;
-      for (std::size_t from = 0; from < here; ++from) {  // filled: alltoall() awaited all ranks
-        for (const int to : hosts_.ranks[host]) {
-          opal::copy_host_memory(
-              next, segment_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to), bytes);
-          next += bytes;
-        }
+  const std::uint64_t total = here * (static_cast<std::uint64_t>(comm_.size()) - here) * bytes;
+  const bool leads = segment_.rank() == 0;
+  std::byte* const packed_sends = leads ? packed(2 * total) : nullptr;
+  std::byte* next = packed_sends;
+  Blocks sends;
+  Blocks receives;
+  for (std::size_t host = 0; leads && host < hosts_.ranks.size(); ++host) {
+    const bool is_ours = host == at(own_host());
+    const std::uint64_t size = is_ours ? 0 : here * hosts_.ranks[host].size() * bytes;
+    sends.push_back(Buffer::of_bytes(next, size));
+    receives.push_back(Buffer::of_bytes(next + total, size));
+    for (std::size_t from = 0; !is_ours && from < here; ++from) {  // filled: alltoall() awaited all ranks
+      const std::byte* const blocks = segment_.slot(static_cast<int>(from));
+      for (const int to : hosts_.ranks[host]) {
+        opal::copy_host_memory(next, blocks + bytes * among_others(hosts_.here[from], to), bytes);
+        next += bytes;
       }
     }
-    OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_alltoall(schedule, sends, receives); }));
-  } else {
-    OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule&) {}));
   }
-  // `received` has, for each rank of other hosts, one block for each rank of this host.
-  segment_.begin(config_.share_slot.bytes);
-  if (segment_.rank() == 0) {
-    OPAL_MPI_STEP(segment_.claim());
-    opal::copy_host_memory(segment_.slot(0), received, here * elsewhere * bytes);
-    segment_.arrive();
-  } else {
-    OPAL_MPI_STEP(segment_.await(0));
-  }
+  OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_alltoall(schedule, sends, receives); }));
+  // What the leader has received has, for each rank of other hosts, one block for each rank of this host.
+  OPAL_MPI_STEP(segment_.fill_by(0, config_.share_slot.bytes,
+                                 [&](std::byte* slot) { opal::copy_host_memory(slot, packed_sends + total, total); }));
   const std::byte* from = segment_.slot(0) + bytes * static_cast<std::uint64_t>(segment_.rank());
   for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
     if (host == at(own_host())) continue;

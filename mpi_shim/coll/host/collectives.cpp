@@ -6,7 +6,6 @@
 #include "mpi_shim/coll/algorithms/reduce.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 #include "mpi_shim/coll/on_host.hpp"
-#include "mpi_shim/job/job.hpp"
 #include "opal/core/copy.hpp"
 
 namespace mpi_shim::coll {
@@ -23,11 +22,7 @@ HostTeam::Outcome HostTeam::barrier() {
   if (one_host()) return segment_.await_all();
   if (segment_.rank() == 0) OPAL_MPI_STEP(segment_.await_all());
   OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule& schedule) { build_barrier(schedule); }));
-  segment_.begin(0);
-  if (segment_.rank() != 0) return segment_.await(0);
-  OPAL_MPI_STEP(segment_.claim());
-  segment_.arrive();
-  return MPI_SUCCESS;
+  return segment_.fill_by(0, 0, [](std::byte* /*slot*/) {});
 }
 
 HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
@@ -42,15 +37,8 @@ HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
 int HostTeam::bcast_here(const Buffer& buffer, int from) {
   for (std::uint64_t offset = 0; offset < buffer.bytes(); offset += segment_.slot_bytes()) {
     const std::uint64_t bytes = piece(buffer.bytes(), offset);
-    segment_.begin(bytes);
-    if (segment_.rank() == from) {
-      OPAL_MPI_STEP(segment_.claim());
-      put(buffer, offset, {segment_.slot(from), bytes});
-      segment_.arrive();
-    } else {
-      OPAL_MPI_STEP(segment_.await(from));
-      get({segment_.slot(from), bytes}, buffer, offset);
-    }
+    OPAL_MPI_STEP(segment_.fill_by(from, bytes, [&](std::byte* slot) { put(buffer, offset, {slot, bytes}); }));
+    if (segment_.rank() != from) get({segment_.slot(from), bytes}, buffer, offset);
   }
   return MPI_SUCCESS;
 }
@@ -114,9 +102,7 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
   const bool in_parts = makes_parts(in, to);
   segment_.begin(in.bytes());
   if (in_parts || to != rank) {
-    OPAL_MPI_STEP(segment_.claim());
-    opal::copy_host_memory(segment_.slot(rank), in.base(), in.bytes());
-    segment_.arrive();
+    OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { opal::copy_host_memory(slot, in.base(), in.bytes()); }));
   }
   if (!in_parts) {
     if (out == nullptr) return MPI_SUCCESS;
@@ -149,7 +135,7 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
 /// ranks that do not share cores.
 bool HostTeam::makes_parts(const Buffer& piece, int to) const noexcept {
   if (piece.bytes() < kShareSplitFrom.bytes) return false;
-  return to == kAllRanks || (segment_.size() > 4 && job_.waits().ranks_per_core <= 1);
+  return to == kAllRanks || (segment_.size() > 4 && !segment_.core_is_shared());
 }
 
 /// out = e0 op e1 op ..., where ei are the elements of rank i: `own` of this rank, those at byte `offset` of the slots

@@ -111,14 +111,8 @@ int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span
   const std::uint64_t end = begin + first[segment_.rank()] * element;
   for (std::uint64_t offset = 0; offset < here * element; offset += segment_.slot_bytes()) {
     const std::uint64_t bytes = piece(here * element, offset);
-    segment_.begin(bytes);
-    if (leads) {
-      OPAL_MPI_STEP(segment_.claim());
-      opal::copy_host_memory(segment_.slot(0), parts + offset, bytes);
-      segment_.arrive();
-    } else {
-      OPAL_MPI_STEP(segment_.await(0));
-    }
+    OPAL_MPI_STEP(
+        segment_.fill_by(0, bytes, [&](std::byte* slot) { opal::copy_host_memory(slot, parts + offset, bytes); }));
     const std::uint64_t from = std::max(begin, offset);
     const std::uint64_t to = std::min(end, offset + bytes);
     if (from < to) opal::copy_host_memory(out + (from - begin), segment_.slot(0) + (from - offset), to - from);
@@ -138,15 +132,14 @@ int HostTeam::reduce_scatter_here(const Buffer& in, std::byte* out, std::span<co
     const auto size_of = [&](std::uint64_t count) { return first < count ? std::min(most, count - first) : 0; };
     const std::uint64_t bytes = size_of(longest) * element;  // of a slot for each rank's part
     segment_.begin(bytes * counts.size());
-    OPAL_MPI_STEP(segment_.claim());
-    std::byte* to = segment_.slot(rank);
-    std::uint64_t start = 0;
-    for (const std::uint64_t count : counts) {
-      if (first < count) opal::copy_host_memory(to, in.base() + (start + first) * element, size_of(count) * element);
-      to += bytes;
-      start += count;
-    }
-    segment_.arrive();
+    OPAL_MPI_STEP(segment_.fill([&](std::byte* to) {
+      std::uint64_t start = 0;
+      for (const std::uint64_t count : counts) {
+        if (first < count) opal::copy_host_memory(to, in.base() + (start + first) * element, size_of(count) * element);
+        to += bytes;
+        start += count;
+      }
+    }));
     if (first >= own) continue;
     OPAL_MPI_STEP(segment_.await_all());
     const std::uint64_t offset = static_cast<std::uint64_t>(rank) * bytes;

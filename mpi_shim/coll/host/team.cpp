@@ -62,9 +62,8 @@ Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
 
 }  // namespace
 
-HostTeam::HostTeam(Job& job, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest)
-    : job_(job),
-      comm_(comm),
+HostTeam::HostTeam(comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest)
+    : comm_(comm),
       hosts_(std::move(hosts)),
       segment_(std::move(segment)),
       config_(comm.vci().scheduler().config()),
@@ -133,7 +132,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
                                        [&](int rank) { return all[static_cast<std::size_t>(rank)].fences == 1; });
   TeamSegment segment{std::move(memory), slot,          static_cast<int>(own),
                       std::move(peers),  comm.engine(), {waits.spin, cores_shared, fences_paid}};
-  return std::unique_ptr<HostTeam>{new HostTeam{job, comm, std::move(hosts), std::move(segment), longest}};
+  return std::unique_ptr<HostTeam>{new HostTeam{comm, std::move(hosts), std::move(segment), longest}};
 }
 
 int HostTeam::place(int rank) const noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/coll/host/team.hpp — blocking collectives of a communicator in two levels: the ranks of a host use shared
 // memory, one leader per host exchanges messages with the leaders of other hosts (docs/design/mpi-collectives.md).
-// Owned by its communicator; borrows the Job.  for_collective() creates it.
+// Owned by its communicator.  for_collective() creates it.
 // Each operation returns an error class, or nullopt: it does not use shared memory, and the caller runs a Schedule.
 // All processes decide alike, since they use only what the standard requires to be equal everywhere.
 // Threads: one at a time, which the standard requires for the collectives of a communicator.
@@ -74,7 +74,7 @@ class HostTeam {
  private:
   /// Null in all processes if one of them cannot map its segment, or if no two ranks are on one host.
   static std::unique_ptr<HostTeam> make(Job& job, comm::Communicator& comm);
-  HostTeam(Job& job, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest);
+  HostTeam(comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest);
 
   [[nodiscard]] bool one_host() const noexcept { return hosts_.leaders.size() == 1; }
   /// Whether a reduction of `in` uses shared memory.
@@ -96,6 +96,15 @@ class HostTeam {
   }
   /// Whether blocks of `bytes` bytes of all ranks use shared memory.
   [[nodiscard]] bool takes_blocks(std::uint64_t bytes) const noexcept;
+  /// The blocks of all ranks in packed() memory: one behind the other for each host, so that one message carries them.
+  struct ByHost {
+    Blocks hosts;  ///< by host: all blocks of its ranks
+    Blocks ranks;  ///< by rank
+  };
+  ByHost by_host(const std::vector<std::uint64_t>& sizes);
+  /// `leader`, a rank of this host, gets the block of each rank of this host.  `longest`: the bytes of the longest
+  /// block; all have as many, or one piece is enough.
+  int gather_here(const std::optional<Buffer>& own, const Blocks& blocks, int leader, std::uint64_t longest);
   /// `leader`, a rank of this host, gives each rank of this host its block.  All blocks fit one slot together.
   int scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes);
   /// For one host only: blocks that are too large for one block per rank to fit a slot.
@@ -110,13 +119,8 @@ class HostTeam {
     bool to_one = false;    ///< each rank has a block for at most one rank (gatherv)
     bool in_place = false;  ///< the outgoing blocks are in the receive buffers
   };
-  /// `out_to(rank)`, `in_from(rank)`: the block for, or from, another rank; null: there is none.
-  template <class OutTo, class InFrom>
-  int exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAre are);
-  /// By rank of the communicator: the blocks that need a message, for ranks of other hosts and for the ranks of this
-  /// host whose bit is in `left` (by rank on the team segment); null for all other ranks.
-  template <class BlockOf>
-  std::vector<const Buffer*> blocks_left(const BlockOf& block_of, std::uint64_t left) const;
+  /// `out`, `in`: by rank, the block for, or from, another rank; null: there is none.
+  int exchange_pairs(std::vector<const Buffer*> out, std::vector<const Buffer*> in, PairsAre are);
   /// Copies the blocks that are not null into packed() memory and makes `blocks` point to the copies, which it returns.
   Blocks put_aside(std::span<const Buffer*> blocks);
   /// Memory of at least `bytes` bytes for packed blocks, valid until the next call; its allocation is reused.
@@ -136,7 +140,6 @@ class HostTeam {
   [[nodiscard]] bool makes_parts(const Buffer& piece, int to) const noexcept;
   void combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op);
 
-  Job& job_;
   comm::Communicator& comm_;
   const Hosts hosts_;
   TeamSegment segment_;

@@ -48,33 +48,30 @@ class TeamSegment {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
+  [[nodiscard]] bool core_is_shared() const noexcept { return manner_.core_is_shared; }
 
   // --- One exchange, in this order.  Waits return an error class: MPI_ERR_PROC_ABORTED when a rank has failed.
 
   /// Begins the next exchange and ends the reading of earlier ones.  `most`, equal in all ranks: the most bytes that a
-  /// rank fills in.  Up to kCellBytes the functions below that name a slot use a cell.
+  /// rank fills in.  Up to kCellBytes the functions below that name a slot use a cell.  If ranks do not know how much
+  /// the others fill in, `most` is kCellBytes: a rank fills its cell, and also its slot if the content of the cell says
+  /// so (claim_beside(), beside()).
   void begin(std::uint64_t most) noexcept {
     end_turn();
     most > kCellBytes ? take_slot() : take_cell(most);
-  }
-  /// As begin() when ranks do not know how much the others fill in: a rank fills its cell, and also its slot if the
-  /// content of the cell says so.
-  void begin_uneven() noexcept {
-    end_turn();
-    take_cell(kCellBytes);
   }
   /// Waits until all ranks have read the old content of the own slot.
   int claim() noexcept { return claim(place_); }
   /// A rank's slot of this exchange, aligned to 16 bytes.  The own one is writable from claim() to arrive(), another
   /// rank's is readable from await() to the next begin().
   [[nodiscard]] std::byte* slot(int rank) const noexcept { return of_rank(rank) + data_; }
-  /// After begin_uneven(): claim() and slot() for the slot besides the cell.  The rank fills it before arrive().
+  /// After begin() with a cell: claim() and slot() for the slot besides the cell.  The rank fills it before arrive().
   int claim_beside() noexcept {
     const int error = claim(slot_of_exchange());
     filled_[slot_of_exchange()] = exchange_;
     return error;
   }
-  /// After begin_uneven(): the slot of `rank`, which this rank then counts as filled or read in this exchange.
+  /// After begin() with a cell: the slot of `rank`, which this rank then counts as filled or read in this exchange.
   [[nodiscard]] std::byte* beside(int rank) noexcept {
     slots_used_ = true;
     return of_rank(rank) + offset_of(slot_of_exchange()) + kSlotHeader;
@@ -90,6 +87,20 @@ class TeamSegment {
     }
     has_come(rank);
     return MPI_SUCCESS;
+  }
+  /// Fills the own slot by write(slot): claim() to arrive().
+  template <class Write>
+  int fill(Write&& write) {
+    if (const int error = claim(); error != MPI_SUCCESS) return error;
+    write(slot(rank_));
+    arrive();
+    return MPI_SUCCESS;
+  }
+  /// A whole exchange in which only the rank `from` fills its slot; afterwards all ranks may read it.
+  template <class Write>
+  int fill_by(int from, std::uint64_t bytes, Write&& write) {
+    begin(bytes);
+    return rank_ == from ? fill(write) : await(from);
   }
   /// Waits until all other ranks have filled their slots.
   int await_all() noexcept;

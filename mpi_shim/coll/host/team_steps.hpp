@@ -16,9 +16,6 @@ namespace mpi_shim::coll {
 
 inline std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
 
-/// `first` if it is an error class, else `second`.
-inline int worse(int first, int second) noexcept { return first != MPI_SUCCESS ? first : second; }
-
 /// Copies a whole message into a slot.
 inline void put(const Buffer& from, std::byte* to) noexcept { p2p::copy(from, Buffer::of_bytes(to, from.bytes())); }
 /// Copies to.size() bytes of the message from byte `offset` on into a slot.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 
@@ -25,10 +26,10 @@ bool fits_cell(std::size_t number, std::uint64_t bytes) {
 }
 
 /// The lengths and blocks that one rank writes or reads in an exchange.
-class Offer {
+class Contribution {
  public:
   /// `longest`: the most bytes of a block in a cell or slot.  `number`: blocks of each rank.
-  Offer(TeamSegment& segment, std::uint64_t longest, std::size_t number) noexcept
+  Contribution(TeamSegment& segment, std::uint64_t longest, std::size_t number) noexcept
       : segment_(segment), longest_(longest), number_(number) {}
 
   /// Writes this rank's blocks and publishes them.  Null blocks count as empty.  Returns an error class.
@@ -89,16 +90,18 @@ class Offer {
 HostTeam::Outcome HostTeam::gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const bool is_root = comm_.rank() == root;
   if (is_root && own) p2p::copy(*own, blocks[at(root)]);
-  const auto out_to = [&](int rank) { return rank == root ? &*own : nullptr; };
-  const auto in_from = [&](int rank) { return is_root ? &blocks[at(rank)] : nullptr; };
-  return exchange_pairs(out_to, in_from, {.to_one = true});
+  std::vector<const Buffer*> out(at(comm_.size()));
+  if (!is_root) out[at(root)] = &*own;
+  return exchange_pairs(std::move(out), is_root ? addresses_of(blocks) : std::vector<const Buffer*>(at(comm_.size())),
+                        {.to_one = true});
 }
 
 HostTeam::Outcome HostTeam::scatterv(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const bool is_root = comm_.rank() == root;
-  const auto out_to = [&](int rank) { return is_root ? &blocks[at(rank)] : nullptr; };
-  const auto in_from = [&](int rank) { return rank == root ? &*own : nullptr; };
-  const int outcome = exchange_pairs(out_to, in_from, {});
+  std::vector<const Buffer*> in(at(comm_.size()));
+  if (!is_root) in[at(root)] = &*own;
+  const int outcome =
+      exchange_pairs(is_root ? addresses_of(blocks) : std::vector<const Buffer*>(at(comm_.size())), std::move(in), {});
   if (is_root && own) p2p::copy(blocks[at(root)], *own);
   return outcome;
 }
@@ -106,73 +109,50 @@ HostTeam::Outcome HostTeam::scatterv(const std::optional<Buffer>& own, const Blo
 HostTeam::Outcome HostTeam::alltoallv(const Blocks& out, const Blocks& in) {
   const bool in_place = &out == &in;
   if (!in_place) p2p::copy(out[at(comm_.rank())], in[at(comm_.rank())]);
-  const auto out_to = [&](int rank) { return &out[at(rank)]; };
-  const auto in_from = [&](int rank) { return &in[at(rank)]; };
-  return exchange_pairs(out_to, in_from, {.in_place = in_place});
+  return exchange_pairs(addresses_of(out), addresses_of(in), {.in_place = in_place});
 }
 
-template <class OutTo, class InFrom>
-int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAre are) {
+int HostTeam::exchange_pairs(std::vector<const Buffer*> out, std::vector<const Buffer*> in, PairsAre are) {
   const int me = segment_.rank();
   const int tag = next_tag();
   const std::vector<int>& here = hosts_.here;
-  const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for that rank in an Offer
-  const auto bit = [](int place) { return std::uint64_t{1} << place; };
-  Offer offer{segment_, longest_.message, are.to_one ? 1 : here.size()};
-  struct {
-    std::uint64_t out = 0;
-    std::uint64_t in = 0;
-  } left;  // blocks to send and to receive as messages: bits by rank on the team segment
-  segment_.begin_uneven();
+  const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for that rank
+  Contribution contribution{segment_, longest_.message, are.to_one ? 1 : here.size()};
+  out[at(comm_.rank())] = in[at(comm_.rank())] = nullptr;
+  segment_.begin(TeamSegment::kCellBytes);
 
+  // A block that goes through the segment is removed from `out` or `in`; the others are exchanged as messages.
   std::array<const Buffer*, TeamSegment::kMostRanks> mine;
   std::fill_n(mine.begin(), here.size(), nullptr);
   bool has_any = false;
   for (int place = 0; place < segment_.size(); ++place) {
-    if (place == me) continue;
-    if (const Buffer* const block = out_to(here[at(place)])) {
+    if (const Buffer* const block = out[at(here[at(place)])]) {
       mine[index(place)] = block;
       has_any = true;
     }
   }
-  if (has_any) OPAL_MPI_STEP(offer.put(mine));
+  if (has_any) OPAL_MPI_STEP(contribution.put(mine));
   for (int place = 0; place < segment_.size(); ++place) {
-    if (has_any && offer.by_message(index(place))) left.out |= bit(place);
+    if (has_any && !contribution.by_message(index(place))) out[at(here[at(place)])] = nullptr;
   }
-  // By rank of the communicator, null where there is no message.
-  std::vector<const Buffer*> out;
   Blocks aside;
-  if (left.out != 0 || !one_host()) {
-    out = blocks_left(out_to, left.out);
-    if (are.in_place) aside = put_aside(out);
-  }
+  if (are.in_place) aside = put_aside(out);
 
   int error = MPI_SUCCESS;
   for (int step = 1; step < segment_.size(); ++step) {
     const int from = (me + step) % segment_.size();
-    const Buffer* const block = in_from(here[at(from)]);
+    const Buffer*& block = in[at(here[at(from)])];
     if (block == nullptr) continue;
-    const int taken = offer.take(from, index(me), *block);
+    const int taken = contribution.take(from, index(me), *block);
     if (taken == MPI_ERR_PROC_ABORTED) return taken;
-    error = worse(error, taken);
-    if (taken == MPI_SUCCESS && offer.by_message(index(me))) left.in |= bit(from);
+    error = first_error(error, taken);
+    if (taken != MPI_SUCCESS || !contribution.by_message(index(me))) block = nullptr;
   }
-  if (one_host() && left.out == 0 && left.in == 0) return error;
-  const std::vector<const Buffer*> in = blocks_left(in_from, left.in);
-  out.resize(in.size());
+  const auto is_left = [](const Buffer* block) { return block != nullptr; };
+  if (std::ranges::none_of(out, is_left) && std::ranges::none_of(in, is_left)) return error;
   const int exchanged =
       run(comm_, Team{comm_.rank(), comm_.size()}, tag, [&](Schedule& schedule) { build_exchange(schedule, out, in); });
-  return worse(error, exchanged);
-}
-
-template <class BlockOf>
-std::vector<const Buffer*> HostTeam::blocks_left(const BlockOf& block_of, std::uint64_t left) const {
-  std::vector<const Buffer*> blocks(at(comm_.size()));
-  for (int rank = 0; rank < comm_.size(); ++rank) {
-    const bool goes = hosts_.of_rank[at(rank)] != own_host() || (left >> place(rank) & 1) != 0;
-    if (goes && rank != comm_.rank()) blocks[at(rank)] = block_of(rank);
-  }
-  return blocks;
+  return first_error(error, exchanged);
 }
 
 Blocks HostTeam::put_aside(std::span<const Buffer*> blocks) {
