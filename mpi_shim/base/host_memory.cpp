@@ -25,31 +25,31 @@ Result<HostMemory> HostMemory::create(std::uint64_t size) {
   OPAL_TRY_ASSIGN(auto pool, opal::mpool::SharedPool::create("opal-mpi-host", kHeader + size));
   OPAL_TRY_ASSIGN(const auto block, pool.allocate(kHeader + size, kHeader));
   HostMemory memory;
-  memory.offer_.token = opal::random_u64();
-  std::memcpy(block.address, &memory.offer_.token, sizeof memory.offer_.token);
+  memory.info_.token = opal::random_u64();
+  std::memcpy(block.address, &memory.info_.token, sizeof memory.info_.token);
   memory.bytes_ = {block.address + kHeader, size};
-  memory.offer_.offset = block.offset;
-  memory.offer_.size = size;
-  memory.offer_.pid = ::getpid();
-  memory.offer_.fd = pool.fd();
+  memory.info_.offset = block.offset;
+  memory.info_.size = size;
+  memory.info_.pid = ::getpid();
+  memory.info_.fd = pool.fd();
   memory.pool_.emplace(std::move(pool));
   return memory;
 }
 
-Result<HostMemory> HostMemory::attach(const Offer& offer) {
-  const std::string path = "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.fd);
+Result<HostMemory> HostMemory::attach(const AttachInfo& made) {
+  const std::string path = "/proc/" + std::to_string(made.pid) + "/fd/" + std::to_string(made.fd);
   const opal::Fd fd{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
   if (!fd) return Error{errno == EACCES ? Errc::permission : Errc::os, errno, "open /proc/PID/fd/N"};
   HostMemory memory;
   OPAL_TRY_ASSIGN(memory.mapping_, opal::mpool::SharedPool::attach(fd.get()));
   const MutableBytes all = memory.mapping_.bytes();
   std::uint64_t token = 0;
-  if (offer.offset > all.size() || all.size() - offer.offset < kHeader ||
-      offer.size > all.size() - offer.offset - kHeader ||
-      (std::memcpy(&token, all.data() + offer.offset, sizeof token), token != offer.token)) {
-    return Error{Errc::protocol, 0, "shared memory of a host: wrong size or token", offer.size};
+  if (made.offset > all.size() || all.size() - made.offset < kHeader ||
+      made.size > all.size() - made.offset - kHeader ||
+      (std::memcpy(&token, all.data() + made.offset, sizeof token), token != made.token)) {
+    return Error{Errc::protocol, 0, "shared memory of a host: wrong size or token", made.size};
   }
-  memory.bytes_ = all.subspan(offer.offset + kHeader, offer.size);
+  memory.bytes_ = all.subspan(made.offset + kHeader, made.size);
   return memory;
 }
 

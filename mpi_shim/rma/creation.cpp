@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/coll/algorithms/exchange.hpp"
+#include "mpi_shim/coll/host/shared_memory.hpp"
 #include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/rma/windows.hpp"
@@ -33,21 +35,12 @@ class Creation {
     std::int64_t disp_unit;
     std::int64_t error;  // the rank's arena of handles has no memory left
   };
-  struct Shared {
-    HostMemory::Offer offer;  // set by the first rank of each host
-    std::uint64_t attached;   // 1: the rank has mapped the shared memory of its host
-  };
   struct Published {
     std::uint64_t base;
     std::int32_t error;
     std::uint32_t key_size;
   };
 
-  /// Whether the rank runs on the host of this process.
-  [[nodiscard]] bool is_here(std::size_t rank) const {
-    return communicators_.job().client().is_local(
-        static_cast<unsigned>(comm_.group()->process(static_cast<int>(rank))));
-  }
   /// Whether the library allocates the window memory.
   [[nodiscard]] bool has_memory_here() const {
     return wish_.flavor == Flavor::allocate || wish_.flavor == Flavor::shared;
@@ -72,11 +65,11 @@ class Creation {
   const std::size_t ranks_;
   handle::Ref<Window> window_;
   std::vector<Size> sizes_;
-  std::vector<std::size_t> host_ranks_;  // of this host in ascending order; only this rank if mpi_rma_share is off
-  std::vector<std::uint64_t> offsets_;   // of the window memory of each of host_ranks_ in the shared memory, in bytes
-  std::uint64_t claims_offset_ = 0;      // of the Claims in the shared memory, in bytes
-  std::uint64_t counts_offset_ = 0;      // of the MessageCounts
-  int error_ = MPI_SUCCESS;              // of this process; meet() exchanges the errors
+  std::vector<int> host_ranks_;         // of this host in ascending order; only this rank if mpi_rma_share is off
+  std::vector<std::uint64_t> offsets_;  // of the window memory of each of host_ranks_ in the shared memory, in bytes
+  std::uint64_t claims_offset_ = 0;     // of the Claims in the shared memory, in bytes
+  std::uint64_t counts_offset_ = 0;     // of the MessageCounts
+  int error_ = MPI_SUCCESS;             // of this process; meet() exchanges the errors
 };
 
 int Creation::run(Window*& made) {
@@ -84,9 +77,7 @@ int Creation::run(Window*& made) {
   sizes_.resize(ranks_);
   sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit, window ? MPI_SUCCESS : MPI_ERR_NO_MEM};
   int error = coll::exchange(comm_, sizes_);
-  for (const Size& theirs : sizes_) {
-    if (error == MPI_SUCCESS) error = static_cast<int>(theirs.error);
-  }
+  for (const Size& theirs : sizes_) error = first_error(error, static_cast<int>(theirs.error));
   if (!window) communicators_.free(comm_);
   if (!window || error != MPI_SUCCESS) return error;
   window_ = std::move(*window);
@@ -117,10 +108,8 @@ int Creation::run(Window*& made) {
 /// If one rank cannot attach, no rank of the host uses the memory, since a lock excludes only ranks that take it.
 /// Each rank then has a private Control, and MPI_Win_allocate_shared fails.
 int Creation::share_host_memory() {
-  const auto self = static_cast<std::size_t>(comm_.rank());
-  for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    if (rank == self || (is_here(rank) && comm_.vci().windows().config().share)) host_ranks_.push_back(rank);
-  }
+  host_ranks_ = comm_.vci().windows().config().share ? coll::ranks_here(communicators_.job(), comm_)
+                                                     : std::vector<int>{comm_.rank()};
   if (wish_.flavor == Flavor::shared && host_ranks_.size() != ranks_) return MPI_ERR_RMA_SHARED;
   std::uint64_t end = host_ranks_.size() * sizeof(Control);
   if (wish_.flavor == Flavor::dynamic) end += host_ranks_.size() * sizeof(AttachedTable);
@@ -128,40 +117,22 @@ int Creation::share_host_memory() {
   end += host_ranks_.size() * host_ranks_.size() * sizeof(Claim);
   counts_offset_ = align_up(end, kLine);
   if (!has_memory_here()) end = counts_offset_ + host_ranks_.size() * counts_stride();
-  for (const std::size_t rank : host_ranks_) {
+  for (const int rank : host_ranks_) {
     const bool packed = wish_.flavor == Flavor::shared && wish_.contiguous && rank != host_ranks_.front();
     if (!packed) end = align_up(end, kLine);
     offsets_.push_back(end);
-    if (has_memory_here()) end += sizes_[rank].size;
+    if (has_memory_here()) end += sizes_[static_cast<std::size_t>(rank)].size;
   }
-  const bool maker = host_ranks_.front() == static_cast<std::size_t>(comm_.rank());
-  std::vector<Shared> shared(ranks_);
-  Shared& mine = shared[static_cast<std::size_t>(comm_.rank())];
-  if (maker && host_ranks_.size() > 1) {
-    auto memory = HostMemory::create(end);
-    if (memory) {
-      window_->host_memory_ = std::move(*memory);
-      mine.offer = window_->host_memory_.offer();
-    } else {
-      log::warn("mpi", "no shared memory of {} bytes for a window: {}", end, to_string(memory.error()));
-    }
+  const std::uint64_t size = host_ranks_.size() > 1 ? end : 0;
+  if (const int error = coll::share_memory(comm_, host_ranks_.front(), size, "a window", window_->host_memory_);
+      error != MPI_SUCCESS) {
+    return error;
   }
-  if (const int error = coll::exchange(comm_, shared); error != MPI_SUCCESS) return error;
-  const HostMemory::Offer& offer = shared[host_ranks_.front()].offer;
-  if (!maker && offer.fd >= 0) {
-    auto memory = HostMemory::attach(offer);
-    if (memory) {
-      window_->host_memory_ = std::move(*memory);
-    } else {
-      log::warn("mpi", "memory of process {} cannot be shared for a window: {}", offer.pid, to_string(memory.error()));
-    }
-  }
-  shared[static_cast<std::size_t>(comm_.rank())].attached = window_->host_memory_ ? 1 : 0;
-  if (const int error = coll::exchange(comm_, shared); error != MPI_SUCCESS) return error;
-  if (!std::all_of(host_ranks_.begin(), host_ranks_.end(),
-                   [&](std::size_t rank) { return shared[rank].attached != 0; })) {
-    window_->host_memory_ = {};
-  }
+  std::vector<std::uint8_t> have(ranks_);
+  have[static_cast<std::size_t>(comm_.rank())] = window_->host_memory_ ? 1 : 0;
+  if (const int error = coll::exchange(comm_, have); error != MPI_SUCCESS) return error;
+  const auto has_it = [&](int rank) { return have[static_cast<std::size_t>(rank)] != 0; };
+  if (!std::ranges::all_of(host_ranks_, has_it)) window_->host_memory_ = {};
   if (window_->host_memory_ || wish_.flavor != Flavor::shared || ranks_ == 1) return MPI_SUCCESS;
   return MPI_ERR_RMA_SHARED;  // all ranks are on one host, so all return this error
 }
@@ -176,20 +147,18 @@ void Creation::place_own_memory() {
     auto* controls = reinterpret_cast<Control*>(shared.bytes().data());
     auto* claims = reinterpret_cast<Claim*>(shared.bytes().data() + claims_offset_);
     for (std::size_t i = 0; i < host_ranks_.size(); ++i) {
-      Target& target = window_->target(static_cast<int>(host_ranks_[i]));
-      window_->host_ranks_.push_back(static_cast<int>(host_ranks_[i]));
+      Target& target = window_->target(host_ranks_[i]);
       if (&target == &own) window_->host_index_ = i;
       target.control = controls + i;  // zeroes are locks that no process holds or claims
       target.claims = claims + i * host_ranks_.size();
       if (has_memory_here()) target.mapped = shared.bytes().data() + offsets_[i];
     }
+    window_->host_ranks_ = host_ranks_;
     if (counts_messages()) count_messages();
     if (wish_.flavor == Flavor::dynamic) {  // zeroes are tables without entries
       auto* tables = reinterpret_cast<AttachedTable*>(controls + host_ranks_.size());
-      for (std::size_t i = 0; i < host_ranks_.size(); ++i) {
-        window_->target(static_cast<int>(host_ranks_[i])).attached = tables + i;
-        if (host_ranks_[i] == static_cast<std::size_t>(comm_.rank())) window_->attached_table_ = tables + i;
-      }
+      for (std::size_t i = 0; i < host_ranks_.size(); ++i) window_->target(host_ranks_[i]).attached = tables + i;
+      window_->attached_table_ = tables + window_->host_index_;
     }
   } else {
     window_->private_control_ = std::make_unique<Control>();
@@ -232,7 +201,7 @@ void Creation::count_messages() {
   };
   for (std::size_t place = 0; place < host_ranks_.size(); ++place) {
     if (place == window_->host_index_) continue;
-    Target& target = window_->target(static_cast<int>(host_ranks_[place]));
+    Target& target = window_->target(host_ranks_[place]);
     target.sent = count(window_->host_index_, place);
     target.received = count(place, window_->host_index_);
   }

@@ -3,12 +3,13 @@
 #include "mpi_shim/coll/host/team.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "mpi_shim/coll/algorithms/exchange.hpp"
+#include "mpi_shim/coll/host/shared_memory.hpp"
 #include "mpi_shim/job/job.hpp"
 #include "opal/am/config.hpp"
-#include "opal/core/log.hpp"
 #include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/gpu/gpu.hpp"
 
@@ -19,42 +20,31 @@ constexpr std::uint64_t kPiecesOnSharedCores = 4;  // factor of mpi_coll_share_s
 
 /// The ranks of `comm` that share a segment with this process: of its host, in groups of at most `most` ranks.
 std::vector<int> group_here(Job& job, const comm::Communicator& comm, std::uint32_t most) {
-  std::vector<int> local;
-  std::size_t own = 0;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (rank == comm.rank()) own = local.size();
-    if (rank == comm.rank() || job.client().is_local(static_cast<unsigned>(comm.group()->process(rank)))) {
-      local.push_back(rank);
-    }
-  }
-  const std::size_t first = own / most * most;
-  const std::size_t end = std::min(local.size(), first + most);
-  return {local.begin() + static_cast<std::ptrdiff_t>(first), local.begin() + static_cast<std::ptrdiff_t>(end)};
+  const std::vector<int> local = ranks_here(job, comm);
+  const auto own = std::lower_bound(local.begin(), local.end(), comm.rank()) - local.begin();
+  const auto first = local.begin() + own / most * most;
+  return {first, first + std::min<std::ptrdiff_t>(most, local.end() - first)};
 }
 
 /// The data that each rank sends to all others; an exchange() record.
 struct Introduction {
-  std::int64_t leader;      // the leader of its host
-  Longest longest;          // its limits; the minimum over all ranks is used
-  std::int64_t fences;      // 1: it accepts remote fences (TeamSegment::Manner::fences_paid)
-  HostMemory::Offer offer;  // of a leader: its segment; else empty
+  std::int64_t leader;  // the leader of its host
+  Longest longest;      // its limits; the minimum over all ranks is used
+  std::int64_t fences;  // 1: it accepts remote fences (TeamSegment::Manner::fences_paid)
+  std::int64_t ready;   // 1: it has the segment of its host and is connected to all ranks of its host
 };
 
 Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
+  std::map<std::int64_t, std::vector<int>> by_leader;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) by_leader[all[rank].leader].push_back(static_cast<int>(rank));
   Hosts hosts;
   hosts.here = std::move(here);
-  for (const Introduction& one : all) hosts.leaders.push_back(static_cast<int>(one.leader));
-  std::sort(hosts.leaders.begin(), hosts.leaders.end());
-  hosts.leaders.erase(std::unique(hosts.leaders.begin(), hosts.leaders.end()), hosts.leaders.end());
-  for (const Introduction& one : all) {
-    const auto found = std::lower_bound(hosts.leaders.begin(), hosts.leaders.end(), static_cast<int>(one.leader));
-    hosts.of_rank.push_back(static_cast<int>(found - hosts.leaders.begin()));
-  }
-  hosts.ranks.resize(hosts.leaders.size());
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    std::vector<int>& ranks = hosts.ranks[static_cast<std::size_t>(hosts.of_rank[rank])];
-    ranks.push_back(static_cast<int>(rank));
+  hosts.of_rank.resize(all.size());
+  for (auto& [leader, ranks] : by_leader) {
+    for (const int rank : ranks) hosts.of_rank[static_cast<std::size_t>(rank)] = static_cast<int>(hosts.leaders.size());
     hosts.most = std::max(hosts.most, ranks.size());
+    hosts.leaders.push_back(static_cast<int>(leader));
+    hosts.ranks.push_back(std::move(ranks));
   }
   hosts.in_order = std::is_sorted(hosts.of_rank.begin(), hosts.of_rank.end());
   return hosts;
@@ -73,40 +63,16 @@ HostTeam::HostTeam(comm::Communicator& comm, Hosts hosts, TeamSegment segment, L
 std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   const Config& config = comm.vci().scheduler().config();
   std::vector<int> here = group_here(job, comm, config.share_ranks);
-  const bool leads = here.front() == comm.rank();
   // Ranks that share cores lose more by an additional exchange than by larger pieces.
   const bool cores_shared = job.waits().ranks_per_core > 1;
   const std::uint64_t pieces = cores_shared ? kPiecesOnSharedCores : 1;
   const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);
   const std::uint64_t size = TeamSegment::bytes_for(static_cast<int>(here.size()), slot, cores_shared);
 
-  std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
-  Introduction& mine = all[static_cast<std::size_t>(comm.rank())];
-  mine.leader = here.front();
-  mine.longest.message = (opal::gpu::active() ? kShareGpuBelow : kShareBelow).bytes;
-  mine.longest.alltoall = std::min(mine.longest.message, cores_shared ? kShareAlltoallBelow.bytes : UINT64_MAX);
-  mine.fences = !cores_shared && opal::accept_remote_fences() ? 1 : 0;
   HostMemory memory;
-  if (leads) {
-    auto made = HostMemory::create(size);
-    if (made) {
-      memory = std::move(*made);
-      mine.offer = memory.offer();
-    } else {
-      log::warn("mpi", "no shared memory of {} bytes for collectives: {}", size, to_string(made.error()));
-    }
-  }
-  if (exchange(comm, all) != MPI_SUCCESS) return nullptr;
-  if (!leads) {
-    auto attached = HostMemory::attach(all[static_cast<std::size_t>(here.front())].offer);
-    if (attached) {
-      memory = std::move(*attached);
-    } else {
-      log::warn("mpi", "collectives without shared memory: {}", to_string(attached.error()));
-    }
-  }
+  if (share_memory(comm, here.front(), size, "collectives", memory) != MPI_SUCCESS) return nullptr;
   std::vector<p2p::Peer*> peers;
-  bool ready = memory && memory.bytes().size() == size;
+  bool ready{memory};
   for (const int rank : here) {
     p2p::Peer& peer = comm.peer(rank);
     const am::Lock::Guard guard{comm.engine().lock()};
@@ -114,13 +80,15 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
     ready = ready && (rank == comm.rank() || comm.engine().reach(peer) == MPI_SUCCESS);
     peers.push_back(&peer);
   }
-  std::vector<std::int64_t> answers(static_cast<std::size_t>(comm.size()));
-  answers[static_cast<std::size_t>(comm.rank())] = ready ? 1 : 0;
-  if (exchange(comm, answers) != MPI_SUCCESS) return nullptr;
-  if (std::find(answers.begin(), answers.end(), 0) != answers.end()) return nullptr;
-
-  Longest longest = mine.longest;
+  Longest longest{};
+  longest.message = (opal::gpu::active() ? kShareGpuBelow : kShareBelow).bytes;
+  longest.alltoall = std::min(longest.message, cores_shared ? kShareAlltoallBelow.bytes : UINT64_MAX);
+  std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
+  all[static_cast<std::size_t>(comm.rank())] = {here.front(), longest,
+                                                !cores_shared && opal::accept_remote_fences() ? 1 : 0, ready ? 1 : 0};
+  if (exchange(comm, all) != MPI_SUCCESS) return nullptr;
   for (const Introduction& one : all) {
+    if (one.ready == 0) return nullptr;
     longest.message = std::min(longest.message, one.longest.message);
     longest.alltoall = std::min(longest.alltoall, one.longest.alltoall);
   }
