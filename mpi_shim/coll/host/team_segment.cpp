@@ -61,9 +61,8 @@ void TeamSegment::arrive() noexcept {
 
 int TeamSegment::await_all() noexcept {
   if (const int error = wait({exchange_, kAll, place_}); error != MPI_SUCCESS) return error;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) has_come(rank);
-  }
+  came_ = others_;
+  all_finished_ = begun_ - 1;  // see has_come()
   return MPI_SUCCESS;
 }
 
