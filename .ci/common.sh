@@ -51,7 +51,8 @@ configure() {
   cmake --log-level=WARNING "${fresh[@]}" --preset "$preset" "$@"
 }
 
-# build PRESET [target...]: goes on after an error, so that one run shows them all.  Tests that run beside it go first.
+# build PRESET [target...]: goes on after an error, so that one run shows them all.  It is nice: tests that
+# run at the same time go first.
 build() {
   local dir
   dir=$(build_dir "$1")

@@ -73,7 +73,7 @@ class Uplink final : public pmix::Cluster {
   std::uint64_t last_request_id_ = 0;
   std::map<std::uint64_t, Request> modex_requests_;
   std::map<std::uint32_t, Link> links_;  // by host; of those whose address is known
-  event::Timer idle_timer_;              // next close_idle_links(), while there are connections
+  event::Timer idle_timer_;              // next close_idle_links(); set at least while there are connections
   /// Daemons with open requests on a direct connection, each with their number.
   std::map<const opal::am::Endpoint*, std::shared_ptr<std::size_t>> requesters_;
   std::map<std::uint64_t, Items> name_requests_;

@@ -252,7 +252,13 @@ void Daemon::disconnect_later(opal::am::Endpoint& endpoint) {
 
 void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
   opal::am::Endpoint& from = opal::am::sender(delivery);
-  if (!connections_.contains(&from)) {
+  const auto known = connections_.find(&from);
+  if (known != connections_.end()) {
+    if (!known->second->stream().is_from_another_incarnation(delivery.data)) {
+      return receive(*known->second, from, delivery.data);
+    }
+    end_former_connection(from);
+  } else {
     // A peer that has connected again has a new endpoint.
     const auto former = std::find_if(connections_.begin(), connections_.end(),
                                      [&](const auto& each) { return each.first->peer() == from.peer(); });
@@ -261,8 +267,6 @@ void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
       end_former_connection(endpoint);
       disconnect_later(endpoint);
     }
-  } else if (connection_of(from).stream().is_from_another_incarnation(delivery.data)) {
-    end_former_connection(from);
   }
   receive(connection_of(from), from, delivery.data);
 }

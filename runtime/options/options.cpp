@@ -291,6 +291,7 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
   } catch (const CLI::CallForVersion&) {
     return {{}, fmt::format("{}\n", version), 0};
   } catch (const CLI::ParseError& error) {
+    if (app.get_help_ptr()->count() > 0) return {{}, app.help(), 0};
     return usage_error(name, error.what());
   }
   const std::vector<std::string> rest = app.remaining();

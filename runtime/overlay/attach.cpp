@@ -3,16 +3,17 @@
 // members count as lost (docs/design/overlay.md).
 //
 // Upwards, State:
-//   attaching  an Attach was sent to parent_; its answer must come until parent_due_
-//   attached   parent_ has answered; its next frame must come until parent_due_
+//   attaching  an Attach was sent to parent_; its answer must come by parent_due_
+//   attached   parent_ has answered; its next frame must come by parent_due_
 //   waiting    all members above were tried; the root is tried again at parent_due_
-//   out        lost, or no member above was reached until give_up_; final
+//   out        lost, or no member above was reached by give_up_; final
 // A failed attempt goes on with the parent of the member tried.
 //
 // Downwards, a member is in children_ while this member is responsible for it:
 //   with a channel     it is attached; without a frame until Child::due it loses its channel
 //   without a channel  it is awaited; at Child::due it is reported to the root as lost
-// It leaves children_ when it counts as lost, or has a parent above this member (then its number is in moved_).
+// It leaves children_ when it counts as lost, or has a parent above this member (then it is in the
+// subtree of a member of moved_).
 #include <algorithm>
 
 #include "runtime/overlay/node.hpp"
@@ -125,7 +126,7 @@ bool Node::has_moved(Id member) const noexcept {
 }
 
 /// Makes this member responsible for the subtree of `member`, which has acknowledged the messages of the root up to
-/// `down_acked` and must attach until `due`.
+/// `down_acked` and must attach by `due`.
 Node::Child& Node::adopt(Id member, std::uint64_t down_acked, Nanoseconds due) {
   Child& child = children_[member];
   child.subtree = tree_.subtree(member);
@@ -134,8 +135,8 @@ Node::Child& Node::adopt(Id member, std::uint64_t down_acked, Nanoseconds due) {
   return child;
 }
 
-/// `member` asks to become a child.  Accepted: a child that attaches again, and a member of a child's subtree, which
-/// has left its parent there.
+/// `member` asks to become a child.  Accepted: a child, awaited or attached before, and a member of a child's subtree,
+/// which has left its parent there.
 void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) {
   const Id member = message.member;
   const auto refuse = [&](Refusal why) { port_.send(from, frame(FrameType::refused, attach, 0, pack(Refused{why}))); };

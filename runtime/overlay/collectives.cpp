@@ -84,10 +84,12 @@ bool Collectives::is_next(const OperationName& name) const {
 }
 
 bool Collectives::complete(const Operation& operation, const IdSet& responsibility, const IdSet& lost_or_absent) {
-  IdSet missing = operation.participants;
-  missing.remove(operation.covered);
-  missing.remove(lost_or_absent);
-  return !missing.intersects(responsibility);
+  return std::ranges::all_of(responsibility.ranges(), [&](const Range& range) {
+    IdSet missing = operation.participants.within(range);  // first: a set of few ranges
+    missing.remove(operation.covered);
+    missing.remove(lost_or_absent);
+    return missing.empty();
+  });
 }
 
 Contribution Collectives::to_contribution(const OperationName& name, Operation& operation) {

@@ -415,7 +415,9 @@ void Server::ask_for_checkpoint(const std::string& request) {
   if (core_->cluster != nullptr) {
     const auto sent = core_->cluster->notify(
         pack_event(PMIX_JCTRL_CHECKPOINT, PMIX_RANK_UNDEF, PMIX_RANGE_NAMESPACE, {infos.data(), infos.size()}));
-    if (!sent) opal::log::warn("runtime", "an event stays on this host: {}", opal::to_string(sent.error()));
+    if (!sent)
+      opal::log::warn("runtime", "a checkpoint request does not reach the other hosts: {}",
+                      opal::to_string(sent.error()));
   }
   notify_clients(PMIX_JCTRL_CHECKPOINT, core_->proc(PMIX_RANK_UNDEF), PMIX_RANGE_NAMESPACE, std::move(infos));
 }

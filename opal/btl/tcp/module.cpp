@@ -191,6 +191,7 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
 }
 
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  if (!accepts(to, size)) return {};
   if (static_cast<Endpoint&>(to).lacks_room(size)) return {};  // before the caller fills a buffer in vain
   return ConnectedTransport::alloc(to, size);
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "opal/btl/shared/connected_transport.hpp"
+#include "opal/btl/tcp/acceptor.hpp"
 #include "opal/btl/tcp/config.hpp"
-#include "opal/btl/tcp/connections/acceptor.hpp"
 #include "opal/btl/tcp/connections/interfaces.hpp"
 #include "opal/btl/tcp/connections/reactor.hpp"
 #include "opal/btl/tcp/endpoint.hpp"

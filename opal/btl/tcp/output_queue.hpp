@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/tcp/output_queue.hpp — the data of a connection that the kernel has not taken yet, in order: a ring of
-// bytes. The Endpoint owns the queue and the ring's memory.  Nothing here allocates. Threads: one caller at a time, as
-// btl::Module.
+// bytes.  The Endpoint owns the queue and the ring's memory.  Nothing here allocates.
+// Threads: one caller at a time, as btl::Module.
 #pragma once
 #include <sys/uio.h>
 

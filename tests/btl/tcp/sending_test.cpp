@@ -77,6 +77,12 @@ TEST_F(TcpSending, AnEmulatedTransferHeldUpDoesNotKeepTheSenderAwake) {
 TEST_F(TcpSending, BehindABacklogThereIsNoFragmentForALargeMessage) {
   fill(pattern(20'000, 3));
   EXPECT_FALSE(a.module->alloc(*route, 100'000));
+  EXPECT_EQ(route->error().code, Errc{});
+  for (const std::size_t too_large : {a.module->attributes().max_send + 1, std::size_t{2} << 20}) {
+    route->set_error({});
+    EXPECT_FALSE(a.module->alloc(*route, too_large));
+    EXPECT_EQ(route->error().code, Errc::invalid_argument) << "not for lack of room";
+  }
   const auto message = pattern(1000, 4);  // a short one has room in the queue
   btl::Fragment fragment = a.module->alloc(*route, message.size());
   ASSERT_TRUE(fragment);
@@ -204,6 +210,11 @@ struct Batch : TcpSending {
     std::vector<std::byte> payload(size, static_cast<std::byte>(number));
     ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(number), payload), Post::done);
   }
+  void send_by_fragment(std::uint32_t number) {
+    btl::Fragment fragment = a.module->prepare_src(*route, bytes_of(number), {});
+    ASSERT_TRUE(fragment);
+    ASSERT_EQ(a.module->send(fragment, kTag), Post::done);
+  }
   void expect_received(std::uint32_t count) {
     ASSERT_TRUE(pump([&] { return b.received.size() == count; }, b));
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -216,7 +227,7 @@ struct Batch : TcpSending {
 
 TEST_F(Batch, ItsShortMessagesLeaveAtItsEnd) {
   a.module->begin_batch();
-  for (std::uint32_t i = 0; i < 100; ++i) send(i, 8);
+  for (std::uint32_t i = 0; i < 100; ++i) i % 2 == 0 ? send(i, 8) : send_by_fragment(i);
   for (int i = 0; i < 1000; ++i) b.module->progress(64);
   EXPECT_TRUE(b.received.empty());
   a.module->end_batch();

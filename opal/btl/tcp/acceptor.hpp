@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/acceptor.hpp — the listening socket and the pending connections.
+// opal/btl/tcp/acceptor.hpp — the listening socket and the pending connections.
 // A pending connection costs a descriptor and about 250 bytes; Config::max_pending bounds their number.  Bytes of an
 // unauthenticated peer are not used before the proof in its Hello has been checked.
 // Parking: a connection with a genuine Hello waits while this process has, or attempts, another connection with that

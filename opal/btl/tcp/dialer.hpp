@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/dialer.hpp — connects to one peer.  It tries the peer's addresses in order.  While an
+// opal/btl/tcp/dialer.hpp — connects to one peer.  It tries the peer's addresses in order.  While an
 // address does not answer, it starts the next one after Config::stagger, in parallel.  It does the handshake on each
 // connection and keeps the first with a genuine Welcome: a wrong address may belong to another program.
 // After a failure that may be transient, such as a connection closed without an answer, it tries all addresses again,

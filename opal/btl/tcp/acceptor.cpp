@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/tcp/connections/acceptor.hpp"
+#include "opal/btl/tcp/acceptor.hpp"
 
 #include <sys/socket.h>
 

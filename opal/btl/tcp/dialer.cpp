@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/tcp/connections/dialer.hpp"
+#include "opal/btl/tcp/dialer.hpp"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
