@@ -57,7 +57,7 @@ Module::Module(const ModuleParameters& parameters, Parts parts)
       doorbell_(std::move(parts.doorbell)),
       local_(config_, parameters.id, parts.inbox.fd(), parameters.registrations, doorbell_.get(),
              std::move(parts.order), std::move(parts.devices), parts.fences),
-      connections_(*this, config_, receiver_, *this, deferred_work_),
+      connections_(*this, config_, *this, deferred_work_),
       receiver_(std::move(parts.inbox), config_, parts.fences, parameters.handlers, connections_, deferred_work_),
       sender_(config_, connections_, receiver_.back_pressure()),
       initiator_(config_, TransferModes{config_, parts.forced_mode}, parameters.cores_shared, receiver_.fast_boxes(),
@@ -92,7 +92,7 @@ Result<void> Module::start() {
   if (parameters().handlers.find(wire::kHelpRequest) == nullptr) {
     OPAL_TRY(parameters().handlers.set(wire::kHelpRequest, {&Module::on_help_request, nullptr, "sm help request"}));
   }
-  return connections_.start(local_, doorbell_.get());
+  return connections_.start(local_, doorbell_.get(), receiver_.inbox().fifo());
 }
 
 Module::~Module() {
@@ -122,6 +122,10 @@ void Module::disconnect(btl::Endpoint& peer) noexcept {
   end_operations(endpoint, kWhy);
   connections_.disconnect(endpoint);
 }
+
+void Module::on_new(Endpoint& endpoint) noexcept { receiver_.add(endpoint); }
+
+void Module::drain(Endpoint& endpoint) noexcept { receiver_.drain_fast_box(endpoint); }
 
 void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   receiver_.forget(endpoint);

@@ -101,6 +101,8 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   friend struct TestAccess;
 
   // ConnectionUser
+  void on_new(Endpoint& endpoint) noexcept override;
+  void drain(Endpoint& endpoint) noexcept override;
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
 
   static void on_help_request(void* unused, Delivery& delivery) noexcept;

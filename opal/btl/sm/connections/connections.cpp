@@ -7,21 +7,14 @@
 #include <utility>
 
 namespace opal::btl::sm {
-namespace {
-
-/// True when the connection has ended and on_failed is still to be called.
-bool is_ending(const Endpoint& endpoint) noexcept {
-  return (endpoint.ending.draining || endpoint.dead()) && !endpoint.ending.reported;
-}
-
-}  // namespace
 
 std::string Endpoint::describe() const {
   const SendGuard guard{*this};
   return fmt::format("shared memory; {}; fast box {}", link_->copy.why(), sending.fast_box.on() ? "in use" : "not yet");
 }
 
-Result<void> Connections::start(const LocalSide& local, int doorbell) {
+Result<void> Connections::start(const LocalSide& local, int doorbell, const FifoConsumer& fifo) {
+  fifo_ = &fifo;
   const PeerId door = PeerId::random();
   OPAL_TRY_ASSIGN(address_, Address::here(module_.parameters().id, door));
   OPAL_TRY_ASSIGN(manager_, ConnectionManager::start(local, door, doorbell));
@@ -31,14 +24,12 @@ Result<void> Connections::start(const LocalSide& local, int doorbell) {
 Result<btl::Endpoint*> Connections::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(const Address theirs, Address::decode(address));
   if (theirs.peer != peer) return Error{Errc::protocol, 0, "sm address: of another peer"};
-  if (const auto known = by_peer_.find(peer); known != by_peer_.end()) return known->second;
-  const auto held = std::ranges::find_if(held_, [&](const ConnectionEvent& event) {
-    return event.link != nullptr && event.link->peer == peer && !event.link->hung_up->load(std::memory_order_acquire);
-  });
-  if (held != held_.end()) {  // the caller gets it here, so it needs no report
-    std::unique_ptr<Link> link = std::move(held->link);
-    held_.erase(held);
-    return &add(std::move(link));
+  if (const auto known = by_peer_.find(peer); known != by_peer_.end()) {
+    // The caller gets it here, so it needs no report.
+    if (std::exchange(known->second->accept_deferred, false)) {
+      std::erase(deferred_accepts_, known->second);
+    }
+    return known->second;
   }
   if (peer == module_.parameters().id) return Error{Errc::unreachable, 0, "sm: that is this Context itself"};
   if (theirs.host != address_.host) {
@@ -64,73 +55,44 @@ Endpoint& Connections::add(std::unique_ptr<Link> link) {
         [this, id](const SoftwareHandle& region) { manager_->ask(id, HelloKind::ask_cookie, 0, region); });
   }
   by_index_[endpoint.link().index] = &endpoint;
-  by_peer_.try_emplace(endpoint.peer(), &endpoint);  // a held connection may have a successor already
-  receiver_.add(endpoint);
+  by_peer_[endpoint.peer()] = &endpoint;
+  user_.on_new(endpoint);
   return endpoint;
+}
+
+/// The endpoint of an event; null: it has been disconnected.
+Endpoint* Connections::find(const ConnectionEvent& event) const noexcept {
+  auto* const endpoint = static_cast<Endpoint*>(by_index_[event.index]);
+  return endpoint != nullptr && endpoint->link().id == event.id ? endpoint : nullptr;
 }
 
 std::size_t Connections::take_events() noexcept {
   std::vector<ConnectionEvent> events = manager_->take_events();
-  for (ConnectionEvent& event : events) handle(event);
-  return events.size();
-}
-
-/// True for the connection of a peer that has come back, until on_failed was called for the earlier ones, and for the
-/// later events of that connection.
-bool Connections::must_wait(const ConnectionEvent& event) const noexcept {
-  const auto is_of_peer = [&](const PeerId& peer) { return event.link != nullptr && event.link->peer == peer; };
-  return std::ranges::any_of(endpoints_,
-                             [&](const auto& earlier) { return is_of_peer(earlier->peer()) && is_ending(*earlier); }) ||
-         std::ranges::any_of(held_, [&](const ConnectionEvent& held) {
-           return held.id == event.id || (held.link != nullptr && is_of_peer(held.link->peer));
-         });
-}
-
-void Connections::handle(ConnectionEvent& event) noexcept {
-  using Kind = ConnectionEvent::Kind;
-  if (event.kind == Kind::closed) {
-    retired_.push_back({event.index, fifo().head() + fifo().slots()});
-    deferred_work_ = true;
-    return;
-  }
-  if (must_wait(event)) {
-    held_.push_back(std::move(event));
-    deferred_work_ = true;
-    return;
-  }
-  if (event.kind == Kind::accepted) {
-    module_.parameters().observer.on_accepted(add(std::move(event.link)));
-    return;
-  }
-  auto* const endpoint = static_cast<Endpoint*>(by_index_[event.index]);
-  if (endpoint == nullptr || endpoint->link().id != event.id) return;  // it has been disconnected
-  if (event.kind == Kind::answer) {
-    take_answer(*endpoint, event.answer);
-  } else {
-    begin_drain(*endpoint,
-                {Errc::peer_gone, 0,
-                 event.kind == Kind::died ? "sm: the peer's process has ended" : "sm: the peer has disconnected"});
-  }
-}
-
-void Connections::handle_held() noexcept {
-  for (ConnectionEvent& event : std::exchange(held_, {})) handle(event);
-}
-
-void Connections::take_new_peers(std::uint32_t index) noexcept {
-  if (has_events()) (void)take_events();
-  while (by_index_[index] == nullptr) {
-    const auto held = std::ranges::find_if(
-        held_, [&](const ConnectionEvent& event) { return event.link != nullptr && event.link->index == index; });
-    if (held == held_.end()) return;
-    // All messages of its earlier connections were before this item in the FIFO, or are in the earlier fast box.
-    const PeerId peer = held->link->peer;
-    for (std::size_t i = 0; i < endpoints_.size(); ++i) {
-      Endpoint& earlier = *endpoints_[i];
-      if (earlier.peer() == peer && is_ending(earlier)) end_drained(earlier);
+  for (ConnectionEvent& event : events) {
+    if (event.kind == ConnectionEvent::Kind::accepted) {
+      accept(std::move(event.link));
+      continue;
     }
-    handle_held();
+    if (event.kind == ConnectionEvent::Kind::closed) {
+      retired_.push_back({event.index, fifo_->head() + fifo_->slots()});
+      deferred_work_ = true;
+      continue;
+    }
+    Endpoint* const endpoint = find(event);
+    if (endpoint == nullptr) continue;
+    switch (event.kind) {
+      case ConnectionEvent::Kind::disconnected:
+        begin_drain(*endpoint, {Errc::peer_gone, 0, "sm: the peer has disconnected"});
+        break;
+      case ConnectionEvent::Kind::died:
+        begin_drain(*endpoint, {Errc::peer_gone, 0, "sm: the peer's process has ended"});
+        break;
+      case ConnectionEvent::Kind::answer: take_answer(*endpoint, event.answer); break;
+      case ConnectionEvent::Kind::accepted:
+      case ConnectionEvent::Kind::closed: break;  // handled above
+    }
   }
+  return events.size();
 }
 
 void Connections::take_answer(Endpoint& endpoint, ReceivedHello& answer) noexcept {
@@ -146,11 +108,26 @@ void Connections::take_answer(Endpoint& endpoint, ReceivedHello& answer) noexcep
   }
 }
 
+void Connections::accept(std::unique_ptr<Link> link) noexcept {
+  const PeerId peer = link->peer;
+  const bool came_back = std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& earlier) {
+    return earlier->peer() == peer && !earlier->ending.reported;
+  });
+  Endpoint& endpoint = add(std::move(link));
+  if (!came_back) {
+    module_.parameters().observer.on_accepted(endpoint);
+    return;
+  }
+  endpoint.accept_deferred = true;
+  deferred_accepts_.push_back(&endpoint);
+  deferred_work_ = true;
+}
+
 void Connections::begin_drain(Endpoint& endpoint, const Error& why) noexcept {
   if (endpoint.ending.draining || endpoint.dead()) return;
   endpoint.ending.draining = true;
   endpoint.ending.why = why;
-  endpoint.ending.last_item = fifo().head() + fifo().slots();
+  endpoint.ending.last_item = fifo_->head() + fifo_->slots();
   draining_.push_back(&endpoint);
   deferred_work_ = true;
   forget_peer(endpoint);  // the next connect() to this peer makes a new connection
@@ -162,9 +139,26 @@ void Connections::forget_peer(const btl::Endpoint& endpoint) noexcept {
   }
 }
 
+/// Calls on_accepted for a peer that has come back, after on_failed for all its earlier connections.
+void Connections::report_deferred(MessagePeer& peer) noexcept {
+  while (peer.accept_deferred) {
+    const auto earliest = std::find_if(deferred_accepts_.begin(), deferred_accepts_.end(),
+                                       [&](const Endpoint* other) { return other->peer() == peer.peer(); });
+    Endpoint& next = **earliest;
+    deferred_accepts_.erase(earliest);
+    // At most one of them has been reported as accepted and not as failed.
+    for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+      Endpoint& before = *endpoints_[i];
+      if (before.peer() == next.peer() && !before.ending.reported && !before.accept_deferred) end_drained(before);
+    }
+    next.accept_deferred = false;
+    module_.parameters().observer.on_accepted(next);
+  }
+}
+
 /// Everything that the peer has put into the FIFO has been received: its fast box is next, then the end.
 void Connections::end_drained(Endpoint& endpoint) noexcept {
-  receiver_.drain_fast_box(endpoint);
+  user_.drain(endpoint);
   fail(endpoint, endpoint.ending.why);
   report_failure(endpoint);
 }
@@ -190,20 +184,32 @@ void Connections::fail_with_send_lock(MessagePeer& peer, const Error& why) noexc
 std::size_t Connections::finish() noexcept {
   std::size_t count = 0;
   // Everything that a peer has put into the FIFO lies within one length of the FIFO from where it closed its end.
-  const auto passed = [&](std::uint64_t position) { return fifo().empty() || fifo().head() >= position; };
+  const auto passed = [&](std::uint64_t position) { return fifo_->empty() || fifo_->head() >= position; };
   for (Endpoint* endpoint : std::exchange(draining_, {})) {
     if (endpoint->dead()) continue;
     if (!passed(endpoint->ending.last_item)) {
       draining_.push_back(endpoint);
       continue;
     }
+    if (endpoint->accept_deferred) report_deferred(*endpoint);
     end_drained(*endpoint);
     ++count;
   }
-  for (; !failed_.empty(); ++count) report_failure(*failed_.front());
-  count += held_.size();
-  handle_held();
-  count -= held_.size();
+  for (; !failed_.empty(); ++count) {
+    Endpoint& endpoint = *failed_.front();
+    if (endpoint.accept_deferred) report_deferred(endpoint);
+    report_failure(endpoint);
+  }
+  const auto is_due = [&](const Endpoint* endpoint) {
+    return std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& earlier) {
+      return earlier->peer() == endpoint->peer() && !earlier->ending.reported && !earlier->accept_deferred;
+    });
+  };
+  for (auto next = deferred_accepts_.begin();
+       (next = std::find_if(deferred_accepts_.begin(), deferred_accepts_.end(), is_due)) != deferred_accepts_.end();) {
+    report_deferred(**next);
+    ++count;
+  }
   std::erase_if(retired_, [&](const RetiredIndex& retired) {
     if (!passed(retired.until)) return false;
     by_index_[retired.index] = nullptr;
@@ -217,6 +223,7 @@ void Connections::disconnect(Endpoint& endpoint) noexcept {
   manager_->close(endpoint.link().id);
   std::erase(draining_, &endpoint);
   std::erase(failed_, &endpoint);
+  std::erase(deferred_accepts_, &endpoint);
   // From here on its messages are dropped.  The index is free when the peer has closed its end too.
   MessagePeer*& place = by_index_[endpoint.link().index];
   if (place == &endpoint) place = nullptr;

@@ -16,14 +16,18 @@
 #include "opal/btl/sm/config.hpp"
 #include "opal/btl/sm/connections/connection_manager.hpp"
 #include "opal/btl/sm/connections/endpoint.hpp"
+#include "opal/btl/sm/messages/memory/fifo.hpp"
 #include "opal/btl/sm/messages/message_peers.hpp"
-#include "opal/btl/sm/messages/receiver.hpp"
 
 namespace opal::btl::sm {
 
 /// The functions of the module that Connections calls.
 class ConnectionUser {
  public:
+  /// Called for each new endpoint, before its first message is received.
+  virtual void on_new(Endpoint& endpoint) noexcept = 0;
+  /// The FIFO has no more messages of this peer: receive what is in its fast box.
+  virtual void drain(Endpoint& endpoint) noexcept = 0;
   /// Completes every operation with the endpoint with the error `why`.
   virtual void end_operations(Endpoint& endpoint, const Error& why) noexcept = 0;
   /// The peer has replied to ConnectionManager::expect_file() with a message `file`.
@@ -36,12 +40,13 @@ class ConnectionUser {
 class Connections final : public MessagePeers {
  public:
   /// Sets `deferred_work` when finish() has something to do; the module clears it.  All arguments outlive *this.
-  Connections(btl::Module& module, const Config& config, Receiver& receiver, ConnectionUser& user, bool& deferred_work)
-      : module_(module), config_(config), receiver_(receiver), user_(user), deferred_work_(deferred_work) {}
+  Connections(btl::Module& module, const Config& config, ConnectionUser& user, bool& deferred_work)
+      : module_(module), config_(config), user_(user), deferred_work_(deferred_work) {}
 
-  /// Opens the socket at which peers connect and starts the connection manager, once and before all else.  The
-  /// connection manager writes to the eventfd `doorbell` at each event.  Both outlive *this.  Errors: os.
-  Result<void> start(const LocalSide& local, int doorbell);
+  /// Opens the socket at which peers connect and starts the connection manager, once and before all else.  `fifo` is
+  /// the FIFO of this module; the connection manager writes to the eventfd `doorbell` at each event.  All three outlive
+  /// *this.  Errors: os.
+  Result<void> start(const LocalSide& local, int doorbell, const FifoConsumer& fifo);
 
   [[nodiscard]] const Address& address() const noexcept { return address_; }
   [[nodiscard]] ConnectionManager& manager() const noexcept { return *manager_; }
@@ -60,27 +65,30 @@ class Connections final : public MessagePeers {
   std::size_t take_events() noexcept;
   /// 1. Calls Observer::on_failed for endpoints that have failed, and for endpoints whose peer has ended the connection
   ///    and whose last messages are received.
-  /// 2. Calls Observer::on_accepted for peers that have come back and whose earlier connection is reported as failed.
+  /// 2. Calls Observer::on_accepted for deferred accepts whose earlier connection is reported as failed.
   /// 3. Frees indices.
   /// Called by progress while no message is being handled.  Returns the number of reports.
   std::size_t finish() noexcept;
   /// True while finish() must be called again: something is left to report or to free.
-  [[nodiscard]] bool has_unfinished() const noexcept { return has_ended() || !retired_.empty(); }
+  [[nodiscard]] bool has_unfinished() const noexcept {
+    return has_ended() || !deferred_accepts_.empty() || !retired_.empty();
+  }
   /// True while the end of a connection has still to be reported.
-  [[nodiscard]] bool has_ended() const noexcept { return !draining_.empty() || !failed_.empty() || !held_.empty(); }
+  [[nodiscard]] bool has_ended() const noexcept { return !draining_.empty() || !failed_.empty(); }
 
   /// Marks the endpoint dead; finish() reports it.  The caller holds the send lock.
   void fail_with_send_lock(MessagePeer& peer, const Error& why) noexcept override;
 
  private:
-  void take_new_peers(std::uint32_t index) noexcept override;
+  void take_new_peers() noexcept override {
+    if (has_events()) (void)take_events();
+  }
+  void report_deferred(MessagePeer& peer) noexcept override;
 
-  [[nodiscard]] const FifoConsumer& fifo() const noexcept { return receiver_.inbox().fifo(); }
   Endpoint& add(std::unique_ptr<Link> link);
-  [[nodiscard]] bool must_wait(const ConnectionEvent& event) const noexcept;
-  void handle(ConnectionEvent& event) noexcept;
-  void handle_held() noexcept;
+  [[nodiscard]] Endpoint* find(const ConnectionEvent& event) const noexcept;
   void take_answer(Endpoint& endpoint, ReceivedHello& answer) noexcept;
+  void accept(std::unique_ptr<Link> link) noexcept;
   void begin_drain(Endpoint& endpoint, const Error& why) noexcept;
   void end_drained(Endpoint& endpoint) noexcept;
   void report_failure(Endpoint& endpoint) noexcept;
@@ -93,16 +101,16 @@ class Connections final : public MessagePeers {
 
   btl::Module& module_;
   const Config& config_;
-  Receiver& receiver_;
   ConnectionUser& user_;
   bool& deferred_work_;
+  const FifoConsumer* fifo_ = nullptr;
   Address address_{};
 
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::unordered_map<PeerId, Endpoint*> by_peer_;  // without failed and disconnected peers
   std::vector<Endpoint*> draining_;                // the peer has ended; its last messages are to be received
   std::vector<Endpoint*> failed_;                  // on_failed is still to be called
-  std::vector<ConnectionEvent> held_;              // oldest first; see must_wait()
+  std::vector<Endpoint*> deferred_accepts_;        // oldest first; on_accepted waits for on_failed of an earlier one
   std::vector<RetiredIndex> retired_;              // both sides have closed; the FIFO may hold items with them
   std::unique_ptr<ConnectionManager> manager_;     // last: its thread ends before the endpoints are freed
 };

@@ -127,6 +127,8 @@ class MessagePeer : public btl::Endpoint {
 
   SendingHalf sending;
   ReceivingHalf receiving;
+  /// Observer::on_accepted is delayed until on_failed was called for the peer's earlier connection.
+  bool accept_deferred = false;
 
  private:
   /// Repeats the push into a full fast box, at most sending.retries times.  A receiver that empties the box makes room

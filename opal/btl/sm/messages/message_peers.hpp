@@ -19,9 +19,10 @@ class MessagePeers {
   [[nodiscard]] MessagePeer* at(std::uint32_t index) const noexcept { return by_index_[index]; }
   [[nodiscard]] static constexpr std::uint32_t size() noexcept { return wire::kMaxPeers; }
 
-  /// Makes the endpoints of peers that have connected since the last call.  `index`: of a peer without endpoint that
-  /// the FIFO's oldest item names.
-  virtual void take_new_peers(std::uint32_t index) noexcept = 0;
+  /// Makes the endpoints of peers that have connected since the last call.
+  virtual void take_new_peers() noexcept = 0;
+  /// Calls Observer::on_accepted for a peer with accept_deferred.  Call before its first message is handled.
+  virtual void report_deferred(MessagePeer& peer) noexcept = 0;
   /// Fails the endpoint.  A later progress call ends its operations and calls Observer::on_failed.
   void fail(MessagePeer& peer, const Error& why) noexcept {
     const btl::Endpoint::SendGuard guard{peer};

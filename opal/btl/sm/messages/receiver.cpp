@@ -80,9 +80,12 @@ std::size_t Receiver::receive_front(wire::FifoItem item, std::size_t budget) noe
     log::once(log::Level::error, "sm garbled slot", "btl.sm", "a peer has written an invalid item into the FIFO");
     return drop();
   }
-  if (peers_.at(item.peer) == nullptr) peers_.take_new_peers(item.peer);
+  if (peers_.at(item.peer) == nullptr) peers_.take_new_peers();
   MessagePeer* const from = peers_.at(item.peer);
   if (from == nullptr || from->dead()) return drop();  // a late message of a disconnected or failed peer
+  // All messages of the peer's earlier connection are before this one in the FIFO, or in the earlier fast box.
+  if (from->accept_deferred) [[unlikely]]
+    peers_.report_deferred(*from);
   const MessageLink& link = from->messages();
   const auto fragment = link.in.fragment(item.line);
   if (!fragment) {
