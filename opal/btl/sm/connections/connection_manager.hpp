@@ -101,7 +101,8 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
 
   ConnectionManager(const LocalSide& local, Fd listener, Fd epoll, int doorbell);
 
-  Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index);
+  Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index,
+                                        bool& exposed);
 
   void before_fork() noexcept override;
   void after_fork_in_parent() noexcept override;

@@ -20,12 +20,19 @@ Result<std::unique_ptr<Link>> ConnectionManager::connect(const Address& address)
     OPAL_TRY_ASSIGN(index, take_index_locked());
     peers_[peer].connecting = true;
   }
-  auto link = attempt(address, deadline, index);
+  bool exposed = false;
+  auto link = attempt(address, deadline, index, exposed);
   std::unique_lock lock{mutex_};
   PeerState& state = peers_[peer];
   state.connecting = false;
-  // The peer may have used the index if it knows it: Connections releases it as that of a closed link.
-  if (!link || *link == nullptr) report_locked({ConnectionEvent::Kind::closed, 0, index, nullptr});
+  if (!link || *link == nullptr) {
+    // The peer may have used an index that it knows: Connections releases it as that of a closed link.
+    if (exposed) {
+      report_locked({ConnectionEvent::Kind::closed, 0, index, nullptr});
+    } else {
+      indices_[index] = false;
+    }
+  }
   if (link && *link == nullptr) {  // the peer's own attempt wins: waits for it
     while (peers_[peer].link == 0 && !deadline.expired()) {
       changed_.wait_for(lock, std::min<std::chrono::nanoseconds>(deadline.remaining(), std::chrono::seconds{1}));
@@ -40,12 +47,14 @@ Result<std::unique_ptr<Link>> ConnectionManager::connect(const Address& address)
   return link;
 }
 
-/// Connects to the peer's socket.  Null: the connection comes from the other side.
+/// Connects to the peer's socket.  Null: the connection comes from the other side.  Sets `exposed` when the peer may
+/// know `index`.
 Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address, const Deadline& deadline,
-                                                         std::uint32_t index) {
+                                                         std::uint32_t index, bool& exposed) {
   OPAL_TRY_ASSIGN(Fd socket, connect_to(address.door, deadline));
   OPAL_TRY_ASSIGN(const pid_t pid, pid_of_peer(socket.get()));
   OPAL_TRY_ASSIGN(std::unique_ptr<Link> link, local_.prepare(address.peer, index));
+  exposed = true;
   OPAL_TRY(local_.introduce(socket.get(), HelloKind::hello, *link));
   auto received = receive_hello(socket.get(), deadline);
   if (!received && received.error().code == Errc::timed_out) {
