@@ -20,7 +20,7 @@ struct Copier::Stream {
     Done done;  // none: it was given up
   };
 
-  Stream(std::uint64_t number, std::size_t capacity) : number(number), ring(capacity) {}
+  Stream(CUstream handle, std::size_t capacity) : handle(handle), ring(capacity) {}
 
   [[nodiscard]] Copy& oldest() noexcept { return ring[first]; }
   [[nodiscard]] Copy& at(std::size_t i) noexcept { return ring[(first + i) % ring.size()]; }
@@ -41,8 +41,7 @@ struct Copier::Stream {
     return copy;
   }
 
-  const std::uint64_t number;  // serves the queues with this number modulo most_streams_
-  CUstream handle = nullptr;
+  CUstream handle;
   std::vector<Copy> ring;
   std::size_t first = 0;
   std::size_t count = 0;
@@ -54,7 +53,8 @@ struct Copier::Context {
   std::uint64_t id;   ///< context_id()
   bool dead = false;  ///< the program has destroyed it, and with it its streams and events
 
-  std::vector<std::unique_ptr<Stream>> streams{};  // one that hangs is before the one that has replaced it
+  std::vector<std::unique_ptr<Stream>> streams{};  // by queue; some may be missing
+  std::vector<std::unique_ptr<Stream>> hanging{};  // that others have replaced
   std::vector<CUevent> idle{};
 
   [[nodiscard]] bool alive() noexcept {
@@ -62,11 +62,9 @@ struct Copier::Context {
     return !dead;
   }
   [[nodiscard]] bool empty() const noexcept {
-    return std::ranges::all_of(streams, [](const auto& stream) { return stream->count == 0; });
-  }
-  void destroy(const Stream& stream) noexcept {
-    if (!alive()) return;
-    if (const auto current = CurrentContext::enter(handle)) driver().stream_destroy(stream.handle);
+    const auto is_empty = [](const auto& stream) { return stream == nullptr || stream->count == 0; };
+    return std::all_of(streams.begin(), streams.end(), is_empty) &&
+           std::all_of(hanging.begin(), hanging.end(), is_empty);
   }
 };
 
@@ -76,9 +74,11 @@ Copier::Copier(const Config& config, std::chrono::milliseconds timeout) noexcept
 Copier::~Copier() {
   ending_ = true;  // copy() fails from here on
   wait_for([this] { return pending_ != 0; });
-  give_up([](std::uint64_t) { return true; });
+  for_each_stream([this](Context&, Stream& stream) { give_up(stream, [](std::uint64_t) { return true; }); });
   for_each_stream([](Context& context, Stream& stream) {
-    if (stream.count == 0) context.destroy(stream);  // to destroy what hangs may hang as well
+    if (stream.count != 0 || stream.handle == nullptr) return;  // to destroy what hangs may hang as well
+    if (!context.alive()) return;
+    if (const auto current = CurrentContext::enter(context.handle)) driver().stream_destroy(stream.handle);
   });
   for (const auto& context : contexts_) {
     if (!context->alive()) continue;
@@ -97,6 +97,7 @@ Result<Copier::Context*> Copier::context_of(ContextHandle handle) noexcept try {
     context->dead = true;
   }
   contexts_.push_back(std::make_unique<Context>(Context{.handle = handle, .id = id}));
+  contexts_.back()->streams.resize(most_streams_);
   contexts_.back()->idle.reserve(most_events_);
   return contexts_.back().get();
 } catch (const std::bad_alloc&) {
@@ -104,16 +105,20 @@ Result<Copier::Context*> Copier::context_of(ContextHandle handle) noexcept try {
 }
 
 Result<Copier::Stream*> Copier::stream_of(Context& context, std::uint64_t queue) noexcept try {
-  const std::uint64_t number = queue % most_streams_;
-  for (const auto& stream : context.streams) {  // the copies of a queue stay one behind the other, also if they hang
-    if (stream->number != number) continue;
-    if (!stream->hangs || stream->holds([queue](std::uint64_t its) { return its == queue; })) return stream.get();
+  const auto same = [queue](std::uint64_t its) { return its == queue; };
+  for (const auto& hung : context.hanging) {  // those of the queue stay one behind the other
+    if (hung->holds(same)) return hung.get();
   }
-  auto stream = std::make_unique<Stream>(number, most_events_);
-  context.streams.reserve(context.streams.size() + 1);
-  OPAL_TRY(check(driver().stream_create(&stream->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-  context.streams.push_back(std::move(stream));
-  return context.streams.back().get();
+  std::unique_ptr<Stream>& stream = context.streams[queue % most_streams_];
+  if (stream != nullptr && stream->hangs && !stream->holds(same)) {
+    context.hanging.push_back(nullptr);
+    context.hanging.back() = std::exchange(stream, nullptr);
+  }
+  if (stream == nullptr) stream = std::make_unique<Stream>(nullptr, most_events_);
+  if (stream->handle == nullptr) {
+    OPAL_TRY(check(driver().stream_create(&stream->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+  }
+  return stream.get();
 } catch (const std::bad_alloc&) {
   return Error{Errc::no_memory, 0, "gpu::Copier(a stream)"};
 }
@@ -176,7 +181,10 @@ template <class Function>
 void Copier::for_each_stream(Function function) noexcept {
   for (std::size_t i = 0; i < contexts_.size(); ++i) {
     Context& context = *contexts_[i];
-    for (std::size_t j = 0; j < context.streams.size(); ++j) function(context, *context.streams[j]);
+    for (std::size_t j = 0; j < context.hanging.size(); ++j) function(context, *context.hanging[j]);
+    for (const auto& stream : context.streams) {
+      if (stream != nullptr) function(context, *stream);
+    }
   }
 }
 
@@ -202,6 +210,7 @@ std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
     }
     copy.done.call(copy.done.user, check(result, "cuEventQuery(asynchronous copy)"));
   }
+  stream.hangs = stream.hangs && stream.count != 0;
   return reported;
 }
 
@@ -216,22 +225,18 @@ void Copier::wait_for(Pending pending) noexcept {
 
 /// The events of timed-out copies stay in the ring, since later copies of the stream end after them.
 template <class Mine>
-void Copier::give_up(Mine mine) noexcept {
-  const bool outermost = !std::exchange(reporting_, true);  // what is called may call progress()
+void Copier::give_up(Stream& stream, Mine mine) noexcept {
   std::size_t given_up = 0;
-  for_each_stream([&](Context&, Stream& stream) {
-    for (std::size_t i = 0, there = stream.count; i < there; ++i) {  // what is called may start others
-      Stream::Copy& copy = stream.at(i);
-      if (copy.done.call == nullptr || !mine(copy.queue)) continue;
-      const Done done = std::exchange(copy.done, {});
-      stream.hangs = true;
-      --pending_;
-      --events_;
-      ++given_up;
-      done.call(done.user, Error{Errc::timed_out, 0, "gpu: the copy does not end"});
-    }
-  });
-  if (outermost) reporting_ = false;
+  for (std::size_t i = 0, there = stream.count; i < there; ++i) {  // what is called may start others
+    Stream::Copy& copy = stream.at(i);
+    if (copy.done.call == nullptr || !mine(copy.queue)) continue;
+    const Done done = std::exchange(copy.done, {});
+    stream.hangs = true;
+    --pending_;
+    --events_;
+    ++given_up;
+    done.call(done.user, Error{Errc::timed_out, 0, "gpu: the copy does not end"});
+  }
   if (given_up == 0) return;
   log::error("gpu", "{} copies of GPU memory have not ended within {} s: given up, their buffers may still change",
              given_up, std::chrono::duration<double>(timeout_).count());
@@ -244,16 +249,17 @@ void Copier::finish(std::span<const std::uint64_t> queues) noexcept {
     for_each_stream([&](Context&, Stream& stream) { some = some || stream.holds(mine); });
     return some;
   });
-  give_up(mine);
+  for_each_stream([&](Context&, Stream& stream) { give_up(stream, mine); });
 }
 
-/// Destroys hanging streams whose copies have all ended, since the device works again.
+/// Destroys replaced streams whose copies have all ended, since the device works again.
 void Copier::drop_drained_streams() noexcept {
   for (const auto& context : contexts_) {
-    std::erase_if(context->streams, [&](const auto& stream) {
-      const bool drained = stream->hangs && stream->count == 0;
-      if (drained) context->destroy(*stream);
-      return drained;
+    std::erase_if(context->hanging, [&](const auto& stream) {
+      if (stream->count != 0) return false;
+      if (!context->alive()) return true;
+      if (const auto current = CurrentContext::enter(context->handle)) driver().stream_destroy(stream->handle);
+      return true;
     });
   }
 }

@@ -71,7 +71,7 @@ class OPAL_EXPORT Copier {
   void wait_for(Pending pending) noexcept;
   /// Reports the copies of queues for which `mine(queue)` is true as timed_out.
   template <class Mine>
-  void give_up(Mine mine) noexcept;
+  void give_up(Stream& stream, Mine mine) noexcept;
   template <class Function>
   void for_each_stream(Function function) noexcept;
 
