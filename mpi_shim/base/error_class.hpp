@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/base/error_class.hpp — the names and texts of MPI's error classes.  Threads: constants only.
+// mpi_shim/base/error_class.hpp — the names and texts of MPI's error classes, and the first of two
+// errors.  Threads: no state.
 #pragma once
 
 namespace mpi_shim {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/base/host_memory.hpp — zeroed memory that processes of one host share.  One process creates it in a
 // SharedPool and sends its AttachInfo to the others, which open it through /proc/PID/fd.  The memory has no name in a
-// file system, so none is left over when a process dies. Owns the mapping of this process, and at the creator the pool.
+// file system, so none is left over when a process dies.
+// Owns the mapping of this process, and at the creator the pool.
 // Threads: one at a time; `bytes()` from any thread.
 #pragma once
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/op/half.hpp — IEEE 754 half precision by conversion to float, for MPI_REAL2 and MPI_COMPLEX4.
-// A value type of two bytes.  Arithmetic gives the result of one rounding to nearest even, as hardware does: a float
+// A value type of two bytes.  Arithmetic gives the result of one rounding to nearest even, as hardware does (of a
+// subnormal result: in the rounding mode of the thread): a float
 // holds the exact product of two halves, and for a sum the second rounding changes nothing (24 >= 2 * 11 + 2 bits of
 // mantissa).  Threads: a value.
 #pragma once

@@ -75,7 +75,9 @@ Result<Registration*> Cache::make_pending(const Request& range, Lock& lock) noex
   for (;;) {
     if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
     if (!within_limits_locked(length)) {
-      if (Registration* const victim = evicted_locked(); victim != nullptr) {
+      Registration* victim = unused_retired_locked(kLookedAt);
+      if (victim == nullptr) victim = evicted_locked();
+      if (victim != nullptr) {
         release(*victim, lock);
         continue;
       }
@@ -105,7 +107,8 @@ Result<Registration*> Cache::make_pending(const Request& range, Lock& lock) noex
   return &fresh;
 }
 
-/// After each failure for lack of room it deregisters an idle registration and tries again.
+/// Registers `pending` with the device.  After each failure for lack of room it deregisters an idle registration and
+/// tries again.
 Result<void> Cache::register_with_device(Registration& pending, Lock& lock) noexcept {
   for (;;) {
     const std::uint64_t releases_seen = releases_;

@@ -107,7 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     message.assign(content.begin(), content.end());
     data += 2 + length;
     size -= 2 + length;
-    const bool to_window = tag >= rma_wire::kFirst && tag < rma_wire::kAccessReply;
+    const bool to_window = tag >= rma_wire::kFirst && tag != rma_wire::kAccessReply;
     if (repaired) repair(message);
     if (to_window) set_id(message, 0, window_id);
     if (tag == p2p_wire::kEager || tag == p2p_wire::kRendezvous || tag == p2p_wire::kFailure) {

@@ -10,14 +10,17 @@
 namespace mpi_shim::api {
 namespace {
 
-/// Checks that `bytes` bytes follow *position in `packed`, which has `size` bytes.
+constexpr const char* kIsTooSmall = " is too small for the packed data";
+constexpr const char* kHasTooFewBytes = " has too few packed bytes";
+
+/// Checks that `bytes` bytes follow *position in `packed`, which has `size` bytes.  `is_short`: what is said else.
 template <class Count>
-void check_packed(Call& call, const void* packed, const char* argument, Count size, const Count* position,
-                  std::uint64_t bytes) {
+void check_packed(Call& call, const void* packed, const char* argument, const char* is_short, Count size,
+                  const Count* position, std::uint64_t bytes) {
   call.pointer(position, "position");
   if (bytes != 0) call.pointer(packed, argument);
   if (*position < 0 || *position > size || bytes > static_cast<std::uint64_t>(size - *position)) {
-    call.fail(MPI_ERR_TRUNCATE, std::string{"argument "} + argument + " is too small for the packed data");
+    call.fail(MPI_ERR_TRUNCATE, std::string{"argument "} + argument + is_short);
   }
 }
 
@@ -26,7 +29,7 @@ int pack(Call& call, const void* inbuf, Count incount, MPI_Datatype datatype, vo
          Count* position, MPI_Comm comm) {
   call.comm(comm);
   const p2p::Buffer in = call.buffer(inbuf, incount, datatype);
-  check_packed(call, outbuf, "outbuf", outsize, position, in.bytes());
+  check_packed(call, outbuf, "outbuf", kIsTooSmall, outsize, position, in.bytes());
   copy(in, p2p::Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, in.bytes()));
   *position += static_cast<Count>(in.bytes());
   return MPI_SUCCESS;
@@ -37,7 +40,7 @@ int unpack(Call& call, const void* inbuf, Count insize, Count* position, void* o
            MPI_Datatype datatype, MPI_Comm comm) {
   call.comm(comm);
   const p2p::Buffer out = call.buffer(outbuf, outcount, datatype);
-  check_packed(call, inbuf, "inbuf", insize, position, out.bytes());
+  check_packed(call, inbuf, "inbuf", kHasTooFewBytes, insize, position, out.bytes());
   copy(p2p::Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, out.bytes()), out);
   *position += static_cast<Count>(out.bytes());
   return MPI_SUCCESS;
@@ -78,7 +81,7 @@ int pack_external(Call& call, const char* datarep, const void* inbuf, MPI_Count 
   const External it{call, datarep, incount, datatype};
   const p2p::Buffer in = call.buffer(inbuf, incount, datatype);
   const auto bytes = static_cast<std::size_t>(it.bytes);
-  check_packed(call, outbuf, "outbuf", outsize, position, bytes);
+  check_packed(call, outbuf, "outbuf", kIsTooSmall, outsize, position, bytes);
   coll::OnHost from{in, coll::OnHost::Use::read};
   coll::OnHost to{p2p::Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, bytes), coll::OnHost::Use::write};
   pack_external32(*it.type, from.buffer().base(), incount, {to.buffer().base(), bytes});
@@ -92,7 +95,7 @@ int unpack_external(Call& call, const char* datarep, const void* inbuf, Size ins
   const External it{call, datarep, outcount, datatype};
   const p2p::Buffer out = call.buffer(outbuf, outcount, datatype);
   const auto bytes = static_cast<std::size_t>(it.bytes);
-  check_packed(call, inbuf, "inbuf", insize, position, bytes);
+  check_packed(call, inbuf, "inbuf", kHasTooFewBytes, insize, position, bytes);
   coll::OnHost from{p2p::Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, bytes),
                     coll::OnHost::Use::read};
   coll::OnHost to{out, coll::OnHost::Use::update};

@@ -7,6 +7,7 @@ namespace mpi_shim::coll {
 
 std::vector<const Buffer*> addresses_of(const Blocks& blocks) {
   std::vector<const Buffer*> addresses;
+  addresses.reserve(blocks.size());
   for (const Buffer& block : blocks) addresses.push_back(&block);
   return addresses;
 }

@@ -13,8 +13,9 @@ namespace mpi_shim::coll {
 /// memory.  Otherwise the blocks of `out` and `in` do not overlap.
 void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in);
 
-/// By rank: the address of its block.
+/// By rank: the address of its block, valid while `blocks` lives and does not change.
 std::vector<const Buffer*> addresses_of(const Blocks& blocks);
+
 /// As build_alltoall(), without this rank's own block.  `out` and `in` are indexed by rank; null: no message.
 void build_exchange(Schedule& schedule, std::span<const Buffer* const> out, std::span<const Buffer* const> in);
 

@@ -2,7 +2,6 @@
 // Gather, scatter, allgather and alltoall of a HostTeam: through slots on a host, as one message per pair of hosts
 // between leaders (levels as in Karonis et al. 2000).  Larger blocks are left to the schedules (nullopt).
 #include <algorithm>
-#include <numeric>
 
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
 #include "mpi_shim/coll/algorithms/gather.hpp"
@@ -30,17 +29,24 @@ std::byte* HostTeam::packed(std::uint64_t bytes) {
   return packed_.data();
 }
 
-/// The blocks of all ranks in packed() memory, whose content is undefined: sizes[r] bytes for rank r.
-HostTeam::ByHost HostTeam::by_host(const std::vector<std::uint64_t>& sizes) {
-  std::byte* next = packed(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
-  ByHost all{{}, Blocks(sizes.size())};
-  for (const std::vector<int>& ranks : hosts_.ranks) {
+/// The blocks of the ranks of a host, or of all, in packed() memory, whose content is undefined: sizes[r] bytes for
+/// rank r.  Other ranks' blocks are empty.
+HostTeam::ByHost HostTeam::by_host(const std::vector<std::uint64_t>& sizes, bool only_here) {
+  ByHost all{Blocks(hosts_.ranks.size()), Blocks(sizes.size())};
+  const std::size_t first_host = only_here ? at(own_host()) : 0;
+  const std::size_t last_host = only_here ? first_host + 1 : hosts_.ranks.size();
+  std::uint64_t total = 0;
+  for (std::size_t host = first_host; host < last_host; ++host) {
+    for (const int rank : hosts_.ranks[host]) total += sizes[at(rank)];
+  }
+  std::byte* next = packed(total);
+  for (std::size_t host = first_host; host < last_host; ++host) {
     std::byte* const first = next;
-    for (const int rank : ranks) {
+    for (const int rank : hosts_.ranks[host]) {
       all.ranks[at(rank)] = Buffer::of_bytes(next, sizes[at(rank)]);
       next += sizes[at(rank)];
     }
-    all.hosts.push_back(Buffer::of_bytes(first, static_cast<std::uint64_t>(next - first)));
+    all.hosts[host] = Buffer::of_bytes(first, static_cast<std::uint64_t>(next - first));
   }
   return all;
 }
@@ -53,7 +59,7 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
   const bool is_root = comm_.rank() == root;
   const std::vector<int> leaders = leaders_for(root);
   const int leader = leaders[at(own_host())];
-  const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes)) : ByHost{};
+  const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes), !is_root) : ByHost{};
   OPAL_MPI_STEP(gather_here(own, is_root ? blocks : all.ranks, leader, bytes));
   OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
     const auto packed = is_root ? std::nullopt : std::optional{all.hosts[at(own_host())]};
@@ -94,7 +100,7 @@ HostTeam::Outcome HostTeam::scatter(const std::optional<Buffer>& own, const Bloc
   const bool is_root = comm_.rank() == root;
   const std::vector<int> leaders = leaders_for(root);
   const int leader = leaders[at(own_host())];
-  const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes)) : ByHost{};
+  const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes), !is_root) : ByHost{};
   for (int rank = 0; is_root && rank < comm_.size(); ++rank) {
     if (hosts_.of_rank[at(rank)] != own_host()) p2p::copy(block(blocks, rank), block(all.ranks, rank));
   }
@@ -175,7 +181,7 @@ HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Bl
   const int me = comm_.rank();
   std::vector<std::uint64_t> sizes;
   for (const Buffer& one : blocks) sizes.push_back(one.bytes());
-  const ByHost all = by_host(sizes);
+  const ByHost all = by_host(sizes, false);
   const bool even = std::all_of(all.hosts.begin(), all.hosts.end(),
                                 [&](const Buffer& host) { return host.bytes() == all.hosts.front().bytes(); });
   OPAL_MPI_STEP(gather_here(own ? own : std::optional{block(blocks, me)}, all.ranks, hosts_.here.front(), longest));
@@ -223,12 +229,12 @@ int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t
     const int partner = (step - me + size) % size;
     if (partner == me && &out != &in) p2p::copy(block(out, me), block(in, me));
     for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
-      const std::uint64_t size = piece(bytes, offset);
-      segment_.begin(size);
+      const std::uint64_t length = piece(bytes, offset);
+      segment_.begin(length);
       if (partner == me) continue;
-      OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { put(block(out, partner), offset, {slot, size}); }));
+      OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { put(block(out, partner), offset, {slot, length}); }));
       OPAL_MPI_STEP(segment_.await(partner));
-      get({segment_.slot(partner), size}, block(in, partner), offset);
+      get({segment_.slot(partner), length}, block(in, partner), offset);
     }
   }
   return MPI_SUCCESS;

@@ -17,8 +17,9 @@ namespace mpi_shim::coll {
 std::vector<int> ranks_here(Job& job, const comm::Communicator& comm);
 
 /// Collective over `comm`; blocks.  The rank `leader` of this host, which may be this process, creates `size` bytes
-/// (0: none), and this process maps them as `memory`.  `memory` stays empty if that fails; the log then has a warning
-/// with `purpose`.  So the processes have to find out whether all of them have the memory.  Returns an error class.
+/// (0: none), and this process maps them as `memory`.  `memory` stays empty if that fails; the process in which it
+/// failed logs a warning with `purpose`.  So the processes have to find out whether all of them have the memory.
+/// Returns an error class.
 int share_memory(comm::Communicator& comm, int leader, std::uint64_t size, const char* purpose, HostMemory& memory);
 
 }  // namespace mpi_shim::coll

@@ -101,7 +101,7 @@ class HostTeam {
     Blocks hosts;  ///< by host: all blocks of its ranks
     Blocks ranks;  ///< by rank
   };
-  ByHost by_host(const std::vector<std::uint64_t>& sizes);
+  ByHost by_host(const std::vector<std::uint64_t>& sizes, bool only_here);
   /// `leader`, a rank of this host, gets the block of each rank of this host.  `longest`: the bytes of the longest
   /// block; all have as many, or one piece is enough.
   int gather_here(const std::optional<Buffer>& own, const Blocks& blocks, int leader, std::uint64_t longest);

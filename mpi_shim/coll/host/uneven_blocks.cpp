@@ -156,6 +156,7 @@ int HostTeam::exchange_pairs(std::vector<const Buffer*> out, std::vector<const B
 }
 
 Blocks HostTeam::put_aside(std::span<const Buffer*> blocks) {
+  if (std::ranges::all_of(blocks, [](const Buffer* block) { return block == nullptr; })) return {};
   std::uint64_t bytes = 0;
   for (const Buffer* block : blocks) bytes += block == nullptr ? 0 : block->bytes();
   std::byte* to = packed(bytes);

@@ -3,8 +3,9 @@
 // them; the VCI follows from it.  Each process reserves its lowest free number, and an allreduce finds the maximum and
 // the minimum.  If they are equal, that number is agreed.  If not, every process reserves the maximum instead, or,
 // where it is taken, a free number above it, at a pseudo-random distance; then the next allreduce.  The distance
-// differs between concurrent agreements: two of them do not refuse each other for ever. IdAgreement does not block: the
-// next step runs inside progress (MPI_Comm_idup).  make_agreed() blocks. Lifetime: not destroyed before over().
+// differs between concurrent agreements: two of them do not refuse each other for ever.
+// IdAgreement does not block: the next step runs inside progress (MPI_Comm_idup).  make_agreed() blocks.
+// Lifetime: not destroyed before over().
 // Threads: start() and over() any thread; the steps run under the lock of the VCI of `participants.comm`; the table of
 // numbers is guarded by Job::lock(), taken here.
 #pragma once

@@ -7,6 +7,7 @@
 #include "opal/core/log.hpp"
 
 namespace opal::btl::smcuda {
+
 Imports::Entry* Imports::find(const gpu::MemoryHandle& handle) noexcept {
   const auto found = std::ranges::find(entries_, handle, &Entry::handle);
   return found == entries_.end() ? nullptr : &*found;

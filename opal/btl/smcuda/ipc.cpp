@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The IPC protocol of a smcuda module: executes the actions of ipc_state.hpp by messages and calls of the driver.
+// The IPC protocol of a smcuda module: sends the messages that ipc_state.hpp asks for, and calls the driver.
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/sharing/device.hpp"

@@ -39,7 +39,10 @@ Result<Stream*> stream_of(ContextHandle context) noexcept try {
     stream.id = id;
     stream.hangs = false;
   }
-  if (stream.hangs) OPAL_TRY(wait_for(stream.handle, std::chrono::milliseconds{0}));
+  if (stream.hangs) {
+    OPAL_TRY(wait_for(stream.handle, std::chrono::milliseconds{0}));
+    stream.hangs = false;
+  }
   return &stream;
 } catch (const std::bad_alloc&) {
   return Error{Errc::no_memory, 0, "gpu::copy(a stream)"};

@@ -21,18 +21,21 @@ CUmemoryPool pool_of(std::uint64_t imported) noexcept { return reinterpret_cast<
 /// The physical memory behind an address, held as long as this exists.
 class Allocation {
  public:
-  explicit Allocation(std::uintptr_t address) noexcept {
-    if (driver().retain_allocation(&handle_, reinterpret_cast<void*>(address)) != CUDA_SUCCESS) handle_ = 0;
+  explicit Allocation(std::uintptr_t address) noexcept
+      : result_(driver().retain_allocation(&handle_, reinterpret_cast<void*>(address))) {
+    if (result_ != CUDA_SUCCESS) handle_ = 0;
   }
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
   ~Allocation() {
     if (handle_ != 0) driver().release_allocation(handle_);
   }
-  [[nodiscard]] CUmemGenericAllocationHandle get() const noexcept { return handle_; }
+  [[nodiscard]] CUmemGenericAllocationHandle get() const noexcept { return handle_; }  ///< 0: there is none
+  [[nodiscard]] CUresult result() const noexcept { return result_; }                   ///< why
 
  private:
   CUmemGenericAllocationHandle handle_ = 0;
+  CUresult result_;
 };
 
 /// Whether the memory was made to be shared by descriptor, and is one piece of it: several side by side have
@@ -49,7 +52,7 @@ bool mapped_to_share(const Memory& memory) noexcept {
 
 Result<Descriptor> export_mapped(const Memory& memory) noexcept {
   const Allocation allocation{memory.base};
-  if (allocation.get() == 0) return Error{Errc::invalid_argument, 0, "cuMemRetainAllocationHandle", memory.base};
+  OPAL_TRY(check(allocation.result(), "cuMemRetainAllocationHandle"));
   int fd = -1;
   OPAL_TRY(check(driver().export_allocation(&fd, allocation.get(), kByFile, 0), "cuMemExportToShareableHandle"));
   return Descriptor{Fd{fd}, {}};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two locks.  A mapping call holds `gate` shared from its first table update to its last one, or exclusively if a table
-// excludes memory; refresh() holds it exclusively, so that the kernel's list does not change while it is read.
-// `changing` protects the tables during one update.  Neither lock allocates: this runs inside malloc.
-// A signal handler that maps memory and interrupts a thread in this code takes no lock and updates no table; the
-// interrupted call refreshes the tables when it ends.
-// All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK): with all bytes zero the locks are
-// free.
+// Two locks.  A mapping call holds `gate` shared from its first table update to its last one, or exclusively if it may
+// take memory away while a table excludes some; refresh() holds it exclusively, so that the kernel's list does not
+// change while it is read. `changing` protects the tables during one update.  Neither lock allocates: this runs inside
+// malloc. A signal handler that maps memory and interrupts a thread in this code takes no lock and updates no table;
+// the interrupted call refreshes the tables when it ends. All state is on a page that the kernel clears in a forked
+// child (MADV_WIPEONFORK): with all bytes zero the locks are free (not if a signal handler forks that has interrupted
+// such a call).
 #include "opal/memory/address_space/address_space.hpp"
 
 #include <sys/mman.h>
@@ -236,8 +236,14 @@ bool excludes_some(State& state) noexcept {
   return some;
 }
 
-/// Called once.
-Result<State*> make_state() noexcept {
+/// True for a call that may take away memory, which may be excluded.
+bool takes_away(const SystemCall& call) noexcept {
+  return call.number == SYS_munmap || call.number == SYS_mremap || call.number == SYS_brk ||
+         (call.number == SYS_mmap && (call.arguments[3] & MAP_FIXED) != 0);
+}
+
+/// Called until it succeeds.
+Result<void> make_state() noexcept {
   void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return Error{Errc::no_memory, errno, "mmap(address space state)", 4096};
   if (::madvise(page, 4096, MADV_WIPEONFORK) != 0) {
@@ -247,8 +253,11 @@ Result<State*> make_state() noexcept {
   }
   static_assert(sizeof(State) <= 4096);
   State* const made = std::construct_at(static_cast<State*>(page));
+  // The dynamic loader resolves these functions here, not inside malloc.
+  made->gate.lock_shared();
+  made->gate.unlock_shared();
   state_page.store(made, std::memory_order_release);
-  return made;
+  return {};
 }
 
 }  // namespace
@@ -266,7 +275,7 @@ long perform_followed(const SystemCall& call) noexcept {
     return result;
   }
   // Memory that is excluded may be moved: only a call that is alone can tell afterwards what was excluded before.
-  const bool alone = excludes_some(shared);
+  const bool alone = takes_away(call) && excludes_some(shared);
   TableUpdates tables{shared, alone};
   long result = 0;
   {
@@ -289,9 +298,12 @@ Result<void> follow(MappingTable& table) noexcept {
     return Error{Errc::not_supported, 0,
                  "address space: mappings can be followed only with the patcher (memory_monitor)"};
   }
-  static const Result<State*> made = make_state();
-  if (!made) return made.error();
-  State& shared = **made;
+  static constinit std::mutex making;
+  {
+    const std::lock_guard lock{making};
+    if (state() == nullptr) OPAL_TRY(make_state());
+  }
+  State& shared = *state();
   bool full = false;
   {
     const Inside guard;

@@ -26,12 +26,12 @@ class OPAL_EXPORT IntervalIndex {
     return find(root_, begin, end, access);
   }
 
-  /// The first registration that shares a byte with [begin, end) and for which which(registration) is true, or null.
-  /// Requires: which() does not change the index.
-  /// Cost: logarithmic, plus one step for each registration that which() refuses.
-  template <class Which>
-  Registration* find_overlapping(std::uintptr_t begin, std::uintptr_t end, Which which) const noexcept {
-    return walk(root_, begin, end, which);
+  /// The first registration that shares a byte with [begin, end) and that accept(registration) accepts, or null.
+  /// Requires: accept() does not change the index.
+  /// Cost: logarithmic, plus one step for each registration that accept() refuses.
+  template <class Accept>
+  Registration* find_overlapping(std::uintptr_t begin, std::uintptr_t end, Accept accept) const noexcept {
+    return walk(root_, begin, end, accept);
   }
 
   /// Becomes empty without an access to the registrations.
