@@ -84,10 +84,10 @@ class OPAL_EXPORT Module {
   /// Errors: unreachable (with the reason), protocol, version_mismatch, permission, peer_gone, os.
   virtual Result<Endpoint*> connect(const PeerId& peer, ByteSpan address) = 0;
 
-  /// Restricts a module that listens at addresses of the host (tcp) to the IP address in `address`; its port is ignored,
-  /// the module chooses one itself.  Does nothing if the user has chosen interfaces or `address` is the wildcard.
-  /// Module::address() changes.  Connections to an address published before are refused.
-  /// Errors: as opening the module, and not_supported (neither IPv4 nor IPv6).
+  /// Restricts a module that listens at addresses of the host (tcp) to the IP address in `address`; its port is
+  /// ignored, the module chooses one itself.  Does nothing if the user has chosen interfaces or `address` is the
+  /// wildcard. Module::address() changes.  Connections to an address published before are refused. Errors: as opening
+  /// the module, and not_supported (neither IPv4 nor IPv6).
   virtual Result<void> listen_only_at(const sockaddr& /*address*/) { return {}; }
 
   /// Ends the endpoint.  Messages sent before are still delivered if the peer is alive.  Messages received and not yet
@@ -123,8 +123,8 @@ class OPAL_EXPORT Module {
   }
 
   /// Returns a buffer of `size` <= max_send bytes inside the transport, which the caller fills in place.
-  /// Returns an empty fragment when no buffer is free (the caller tries again after progress()), or when the endpoint
-  /// is dead or `size` is too large: see endpoint.error().
+  /// Returns an empty fragment when no buffer is free or there is no room for a message of `size` bytes (the caller
+  /// tries again after progress()), or when the endpoint is dead or `size` is too large: see endpoint.error().
   virtual Fragment alloc(Endpoint& to, std::size_t size) noexcept = 0;
 
   /// Returns a fragment with a copy of `header` and `payload`; empty as alloc().  The payload may be GPU memory; every

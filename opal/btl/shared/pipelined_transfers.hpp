@@ -9,9 +9,10 @@
 //                         the device's handle: a lease keeps it registered until the initiator returns it, so memory
 //                         that is being transferred is not evicted.  Small transfers, atomics, and pieces that the
 //                         device cannot register go by messages (rdma_emulation.hpp).
-// Part of every MessageTransport; only a module with own_handles uses it.  Such a module calls takes() first in put(),
-// get() and atomic(), and progress(), idle() and endpoint_gone() beside those of the emulation.
-// Requires: the module's own handles have another length than a SoftwareHandle.  Threads: as the module.
+// Part of every MessageTransport; only a module with own_handles has transfers in it.  Such a module calls takes()
+// first in put(), get() and atomic(), and progress() and idle() beside those of the emulation.  ConnectedTransport
+// calls endpoint_gone(). Requires: the module's own handles have another length than a SoftwareHandle.  Threads: as the
+// module.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -59,7 +60,7 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   using TransferEngine::idle;
   /// Ends the registrations lent to the peer, and the transfers on `endpoint` with `why`.  A transfer with pieces in
   /// flight ends with its last piece.
-  /// Requires: the caller ends the operations of the emulation and of the device on `endpoint` afterwards.
+  /// Requires: `endpoint` is dead, and the caller also ends the operations of the emulation and of the device on it.
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 
   /// Registrations that are lent to peers now.
