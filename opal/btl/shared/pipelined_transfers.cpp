@@ -46,8 +46,8 @@ Post PipelinedTransfers::transfer(RdmaOperation::Kind kind, Endpoint& to, std::b
 // ---- Pieces
 
 TransferPiece* PipelinedTransfers::take(RdmaOperation& operation) noexcept {
-  while (pieces_.size() <= operation.slot) pieces_.emplace_back();
-  Pieces& pieces = pieces_[operation.slot];
+  while (pieces_.size() <= operation.slot) pieces_.push_back(std::make_unique<Pieces>());
+  Pieces& pieces = *pieces_[operation.slot];
   const auto free =
       std::find_if(pieces.begin(), pieces.end(), [](const Piece& each) { return each.operation == nullptr; });
   if (free == pieces.end()) return nullptr;
@@ -84,7 +84,7 @@ void PipelinedTransfers::release(TransferPiece& ended) noexcept {
 TransferEngine::Move PipelinedTransfers::ask(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
   const Rights wanted = right_for(operation.kind);
-  const auto index = static_cast<std::uint32_t>(&piece - pieces_[operation.slot].data());
+  const auto index = static_cast<std::uint32_t>(&piece - pieces_[operation.slot]->data());
   const wire::LendRequest request{
       operations_.name_of(operation),     operation.base, operation.total, piece.remote(), piece.size,
       static_cast<std::uint32_t>(wanted), index};
@@ -99,8 +99,9 @@ void PipelinedTransfers::on_lent(Delivery& delivery) noexcept {
   wire::Lent lent{};
   if (!read_object(delivery.data, lent)) return;
   RdmaOperation* const operation = find(lent.operation, delivery.from);
-  Piece* const piece =
-      operation != nullptr && lent.piece < std::tuple_size_v<Pieces> ? &pieces_[operation->slot][lent.piece] : nullptr;
+  Piece* const piece = operation != nullptr && lent.piece < std::tuple_size_v<Pieces>
+                           ? &(*pieces_[operation->slot])[lent.piece]
+                           : nullptr;
   if (piece == nullptr || piece->operation != operation || piece->state != Piece::State::asked) {
     if (lent.code == 0) give_back(delivery.from, lent.name);  // the operation has ended: return the registration unused
     return;
@@ -167,8 +168,8 @@ void PipelinedTransfers::give_back(Endpoint& to, std::uint64_t name) noexcept {
 
 void PipelinedTransfers::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
   lent_.erase(&endpoint);
-  for (Pieces& pieces : pieces_) {
-    for (Piece& piece : pieces) {
+  for (const auto& pieces : pieces_) {
+    for (Piece& piece : *pieces) {
       if (piece.operation == nullptr || piece.operation->to != &endpoint) continue;
       piece.lent = false;  // the target ends its leases itself
       if (piece.state == Piece::State::asked) hold(piece);

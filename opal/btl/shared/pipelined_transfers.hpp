@@ -11,14 +11,15 @@
 //                         device cannot register go by messages (rdma_emulation.hpp).
 // Part of every MessageTransport; only a module with own_handles has transfers in it.  Such a module calls takes()
 // first in put(), get() and atomic(), and progress() and idle() beside those of the emulation.  ConnectedTransport
-// calls endpoint_gone(). Requires: the module's own handles have another length than a SoftwareHandle.  Threads: as the
-// module.
+// calls endpoint_gone().
+// Requires: the module's own handles have another length than a SoftwareHandle.  Threads: as the module.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/handlers.hpp"
@@ -101,7 +102,7 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
 
   Module& module_;
   RdmaEmulation& emulation_;
-  std::deque<Pieces> pieces_;  // by RdmaOperation::slot; a deque, since addresses must be stable
+  std::vector<std::unique_ptr<Pieces>> pieces_;                     // by RdmaOperation::slot
   using Leases = std::unordered_map<std::uint64_t, rcache::Lease>;  // by Lent::name
   std::unordered_map<const Endpoint*, Leases> lent_;                // by peer
   std::uint64_t last_name_ = 0;

@@ -7,7 +7,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/core/export.hpp"
@@ -109,7 +109,7 @@ class OPAL_EXPORT TransferEngine {
   void settle(TransferPiece& piece, Move outcome) noexcept;
 
   std::size_t active_ = 0;
-  std::deque<TransferPiece*> held_;  // oldest first; retry() takes them from the front
+  std::list<TransferPiece*> held_;  // oldest first; retry() takes them from the front.  Small while it is empty
 };
 
 }  // namespace opal::btl
