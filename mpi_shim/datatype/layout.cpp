@@ -263,7 +263,7 @@ void LayoutBuilder::flush_runs(const std::vector<Item>& sequence, std::size_t fi
   out.push_back(list);
 }
 
-Layout LayoutBuilder::finish() && {
+Layout LayoutBuilder::finish() {
   optimise(sequence_);
   if (!sequence_.empty() && !overflowed_) {
     const Item whole = nest(sequence_);

@@ -82,7 +82,7 @@ class LayoutBuilder {
   }
 
   /// Returns the optimised layout; it is unusable if overflowed().
-  [[nodiscard]] Layout finish() &&;
+  [[nodiscard]] Layout finish();
 
   [[nodiscard]] const Bounds& bounds() const noexcept { return bounds_; }
   /// Whether a size or bound does not fit 64 bits, or the layout needs more than 2^32 items or blocks.

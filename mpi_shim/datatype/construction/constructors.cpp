@@ -33,7 +33,7 @@ class Arguments {
 
 /// The datatype, uncommitted.
 Result<DatatypeRef> finish(LayoutBuilder&& builder, Recipe recipe) {
-  Layout layout = std::move(builder).finish();
+  Layout layout = builder.finish();
   if (builder.overflowed()) return too_large("size or bounds of a datatype");
   return handle::create<Datatype>(builder.bounds(), std::move(layout), std::move(recipe));
 }
