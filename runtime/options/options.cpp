@@ -119,7 +119,8 @@ void declare(CLI::App& app, Options& options) {
   const auto option = [&app](const char* names, auto& value, const char* takes, const char* about) {
     return app.add_option(names, value, about)->option_text(takes);
   };
-  const auto word = [&app](const char* names, const char* takes, const char* about, std::function<void(Word)> take) {
+  const auto word = [&app](const char* names, const char* takes, const char* about,
+                           const std::function<void(Word)>& take) {
     return app.add_option_function<std::string>(names, take, about)->option_text(takes);
   };
   const auto seconds = [&app](const char* names, auto& value, double least, double most, const char* about) {
@@ -127,7 +128,8 @@ void declare(CLI::App& app, Options& options) {
     app.add_option_function<double>(names, take, about)->option_text("SECONDS")->check(in_range(least, most));
   };
   const auto repeated = [](CLI::Option* option) { option->expected(1)->allow_extra_args(false)->take_all(); };
-  const auto words = [&](const char* names, const char* takes, const char* about, std::function<void(Words)> take) {
+  const auto words = [&](const char* names, const char* takes, const char* about,
+                         const std::function<void(Words)>& take) {
     repeated(app.add_option_function<std::vector<std::string>>(names, take, about)->option_text(takes));
   };
   option("-n,-c,--np", options.ranks, "N", "Number of ranks (default: one per core, or per slot of --host)")
