@@ -86,7 +86,7 @@ class OPAL_EXPORT Module {
 
   /// Restricts a module that listens at addresses of the host (tcp) to the IP address in `address`; its port is
   /// ignored, the module chooses one itself.  Does nothing if the user has chosen interfaces or `address` is the
-  /// wildcard. Module::address() changes.  Connections to an address published before are refused. Errors: as opening
+  /// wildcard. Module::address() changes.  Connections to an address published before are refused.  Errors: as opening
   /// the module, and not_supported (neither IPv4 nor IPv6).
   virtual Result<void> listen_only_at(const sockaddr& /*address*/) { return {}; }
 

@@ -75,6 +75,7 @@ Result<Registration*> Cache::make_pending(const Request& range, Lock& lock) noex
   for (;;) {
     if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
     if (!within_limits_locked(length)) {
+      // A bounded search first: make_room() looks at all retired registrations.
       Registration* victim = unused_retired_locked(kLookedAt);
       if (victim == nullptr) victim = evicted_locked();
       if (victim != nullptr) {

@@ -32,7 +32,7 @@ class Arguments {
 };
 
 /// The datatype, uncommitted.
-Result<DatatypeRef> finish(LayoutBuilder&& builder, Recipe recipe) {
+Result<DatatypeRef> finish(LayoutBuilder& builder, Recipe recipe) {
   Layout layout = builder.finish();
   if (builder.overflowed()) return too_large("size or bounds of a datatype");
   return handle::create<Datatype>(builder.bounds(), std::move(layout), std::move(recipe));
@@ -149,7 +149,8 @@ struct Dimension {
   std::int64_t coordinate;
 };
 
-// The elements of a block.  MPI_DISTRIBUTE_DFLT_DARG is a number like any other, so nobody can give it as the size.
+// The elements of a block.  MPI_DISTRIBUTE_DFLT_DARG is a number like any other, so it cannot be given as
+// the size.
 Result<std::int64_t> block_size(std::int64_t distribution, std::int64_t argument, std::int64_t size,
                                 std::int64_t processes) {
   switch (distribution) {
@@ -177,7 +178,7 @@ Result<DatatypeRef> distributed(const Dimension& d, const Datatype& inner) {
   LayoutBuilder builder;
   const std::int64_t block = std::min(d.block, d.size);
   std::int64_t start = 0;
-  if (__builtin_mul_overflow(d.coordinate, block, &start) || start >= d.size) return finish(std::move(builder), {});
+  if (__builtin_mul_overflow(d.coordinate, block, &start) || start >= d.size) return finish(builder, {});
   // Units are elements, counted from `start`.  The process owns one block of each `cycle`: `full` whole blocks, and
   // `rest` elements of a last partial block, which begins at `behind`.
   const std::int64_t left = d.size - start;
@@ -190,7 +191,7 @@ Result<DatatypeRef> distributed(const Dimension& d, const Datatype& inner) {
   builder.repeat(full, full > 1 ? cycle * d.step : 0);  // no overflow: cycle <= size, and size * step is checked
   builder.shift(start * d.step);
   if (rest > 0) add(builder, inner, rest, d.step, (start + behind) * d.step);
-  return finish(std::move(builder), {});
+  return finish(builder, {});
 }
 
 // MPI_Type_create_darray: builds one type per dimension, the fastest dimension first.  It consists of whole blocks and
@@ -261,7 +262,7 @@ Result<DatatypeRef> construct(Recipe recipe) {
     case Combiner::subarray: OPAL_TRY(add_section(builder, recipe)); break;
     default: return invalid("there is no such constructor");
   }
-  return finish(std::move(builder), std::move(recipe));
+  return finish(builder, std::move(recipe));
 }
 
 }  // namespace mpi_shim::datatype

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two locks.  A mapping call holds `gate` shared from its first table update to its last one, or exclusively if it may
 // take memory away while a table excludes some; refresh() holds it exclusively, so that the kernel's list does not
-// change while it is read. `changing` protects the tables during one update.  Neither lock allocates: this runs inside
-// malloc. A signal handler that maps memory and interrupts a thread in this code takes no lock and updates no table;
-// the interrupted call refreshes the tables when it ends. All state is on a page that the kernel clears in a forked
-// child (MADV_WIPEONFORK): with all bytes zero the locks are free (not if a signal handler forks that has interrupted
-// such a call).
+// change while it is read.  `changing` protects the tables during one update.  Neither lock allocates: this runs inside
+// malloc.
+// A signal handler that maps memory and interrupts a thread in this code takes no lock and updates no table; the
+// interrupted call refreshes the tables when it ends.
+// All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK): with all bytes zero the locks are
+// free (not if a signal handler forks that has interrupted such a call).
 #include "opal/memory/address_space/address_space.hpp"
 
 #include <sys/mman.h>
