@@ -51,10 +51,10 @@ class Gpu {
   std::size_t count_;
 };
 
-/// Every second integer, so that nothing is contiguous.
+/// Every second one of `count` integers, so that nothing is contiguous.
 struct EverySecond {
-  EverySecond() {
-    MPI_Type_vector(kCount / 2, 1, 2, MPI_INT, &type);
+  explicit EverySecond(int count = kCount) {
+    MPI_Type_vector(count / 2, 1, 2, MPI_INT, &type);
     MPI_Type_commit(&type);
   }
   ~EverySecond() { MPI_Type_free(&type); }

@@ -12,6 +12,7 @@
 namespace opal::gpu::test {
 namespace {
 
+constexpr int kSpread = 10'000;  // of what is not contiguous, and takes a copy of the driver for each integer
 constexpr MPI_Aint kBytes = kCount * static_cast<MPI_Aint>(sizeof(int));
 
 /// A window of this rank's memory; its errors are returned.
@@ -50,7 +51,7 @@ void for_each_side(const std::function<void(bool window_on_gpu, bool access_on_g
 }
 
 void puts_and_gets() {
-  const EverySecond half;
+  const EverySecond half{kSpread};
   for_each_side([&](bool window_on_gpu, bool access_on_gpu) {
     for (const int target : {other, rank}) {
       Memory memory{window_on_gpu, std::vector<int>(kCount, -1)};
@@ -64,11 +65,11 @@ void puts_and_gets() {
       CHECK(MPI_Get(to.data(), kCount, MPI_INT, target, 0, kCount, MPI_INT, win.handle) == MPI_SUCCESS);
       win.fence();
       CHECK(to.read() == numbers(100 * rank));
-      Memory spread{access_on_gpu, std::vector<int>(kCount, -1)};
+      Memory spread{access_on_gpu, std::vector<int>(kSpread, -1)};
       CHECK(MPI_Get(spread.data(), 1, half.type, target, 0, 1, half.type, win.handle) == MPI_SUCCESS);
       win.fence();
       CHECK(every_second_is(spread.read(), 100 * rank));
-      CHECK(MPI_Put(spread.data(), 1, half.type, target, 0, kCount / 2, MPI_INT, win.handle) == MPI_SUCCESS);
+      CHECK(MPI_Put(spread.data(), 1, half.type, target, 0, kSpread / 2, MPI_INT, win.handle) == MPI_SUCCESS);
       win.fence();
       CHECK(memory.read()[9] == 100 * target + 18);
       MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win.handle);
@@ -94,7 +95,7 @@ void puts_and_gets() {
 }
 
 void updates() {
-  const EverySecond half;
+  const EverySecond half{kSpread};
   for_each_side([&](bool window_on_gpu, bool access_on_gpu) {
     for (const int target : {other, rank}) {
       Memory memory{window_on_gpu, numbers(1000 * rank)};
@@ -114,7 +115,7 @@ void updates() {
       now = memory.read();
       CHECK(now[2] == 3 && now[3] == 1000 * rank + 7);
       MPI_Barrier(MPI_COMM_WORLD);
-      CHECK(MPI_Accumulate(from.data(), 1, half.type, target, 1, kCount / 2, MPI_INT, MPI_MAX, win.handle) ==
+      CHECK(MPI_Accumulate(from.data(), 1, half.type, target, 1, kSpread / 2, MPI_INT, MPI_MAX, win.handle) ==
             MPI_SUCCESS);
       win.fence();
       CHECK(memory.read()[1] == 1000 * rank + 3);

@@ -68,10 +68,10 @@ class OnTwoHosts : public OfEachProgram {
 
 TEST_P(OnTwoHosts, WorksUnderOpalrun) { expect_success(opalrun({"--host", "h1:2,h2:2"}) + program()); }
 
-/// Ranks of the two hosts alternate, so that those of a host do not follow one another.
-TEST_P(OnTwoHosts, WorksWithRanksDealtInTurn) {
-  expect_success(opalrun({"--host", "h1:3,h2:2", "--map", "node"}) + program());
-}
+/// Ranks of the two hosts alternate, so that those of a host do not follow one another; for programs whose messages
+/// depend on the hosts of the ranks.
+class OnTwoHostsInTurn : public OnTwoHosts {};
+TEST_P(OnTwoHostsInTurn, Works) { expect_success(opalrun({"--host", "h1:3,h2:2", "--map", "node"}) + program()); }
 
 class UnderSlurm : public OnTwoHosts {
  protected:
@@ -124,8 +124,11 @@ constexpr const char* kPrograms[] = {"messages",
                                      "window_accesses",
                                      "passive",
                                      "threads"};
+constexpr const char* kOfHosts[] = {"collectives", "shared_collectives", "rooted_collectives", "intercommunicators",
+                                    "windows"};
 std::string name_of(const ::testing::TestParamInfo<const char*>& info) { return info.param; }
 INSTANTIATE_TEST_SUITE_P(Mpi, OnTwoHosts, ::testing::ValuesIn(kPrograms), name_of);
+INSTANTIATE_TEST_SUITE_P(Mpi, OnTwoHostsInTurn, ::testing::ValuesIn(kOfHosts), name_of);
 INSTANTIATE_TEST_SUITE_P(Mpi, UnderSlurm, ::testing::ValuesIn(kPrograms), name_of);
 INSTANTIATE_TEST_SUITE_P(Mpi, UnderMpirun, ::testing::ValuesIn(kPrograms), name_of);
 

@@ -105,9 +105,9 @@ TEST_F(Hosts, OutputOfManyMegabytesArrivesWholeAndInWholeLines) {
 }
 
 /// What launcher and daemons hold back of their ranks' output is bounded, however much it is.
-TEST_F(Hosts, HalfAGigabyteOfOutputNeedsLittleMemoryOfLauncherAndDaemons) {
+TEST_F(Hosts, MuchOutputNeedsLittleMemoryOfLauncherAndDaemons) {
   for (const std::vector<std::string>& names : {std::vector<std::string>{"h2:1"}, {opal::host_name() + ":1", "h2:1"}}) {
-    const std::uint64_t lines = 5'000'000 / names.size();
+    const std::uint64_t lines = kFloodLines / names.size();
     const auto job =
         start({"--host", fmt::format("{}", fmt::join(names, ",")), helper("flood_rank"), std::to_string(lines)});
     expect_flood(*job, static_cast<unsigned>(names.size()), lines, 16 << 10);

@@ -188,9 +188,9 @@ TEST(Stdio, AFileThatCannotBeMadeIsAnError) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
-TEST(Stdio, HalfAGigabyteArrivesWholeAndInOrderAndNeedsLittleMemory) {
+TEST(Stdio, MuchOutputArrivesWholeAndInOrderAndNeedsLittleMemory) {
   for (const unsigned ranks : {1U, 2U}) {
-    const std::uint64_t lines = 5'000'000 / ranks;
+    const std::uint64_t lines = kFloodLines / ranks;
     LaunchedJob job{{"-n", std::to_string(ranks), helper("flood_rank"), std::to_string(lines)}};
     expect_flood(job, ranks, lines, 12 << 10);
     EXPECT_EQ(job.leftovers(), "");
