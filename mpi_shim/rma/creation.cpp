@@ -230,8 +230,9 @@ int Creation::meet() {
   std::ranges::copy(own_key, window_->own().key.begin());
   const auto has_key = [](const Published& each) { return each.key_size != 0; };
   if (std::any_of(published.begin(), published.end(), has_key)) {
+    // Not every process needs to have a key: the sizes differ.
     const int error =
-        coll::run(comm_, [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, keys); });
+        coll::run(comm_, [&](coll::Schedule& schedule) { coll::build_allgatherv(schedule, std::nullopt, keys); });
     if (error != MPI_SUCCESS) return error;
   }
   return worst;

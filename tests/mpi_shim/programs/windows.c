@@ -67,6 +67,26 @@ static int on_delete(MPI_Win win, int keyval, void* value, void* extra) {
   return MPI_SUCCESS;
 }
 
+/* Only ranks of even number have memory, each of another size.  All ranks put into all of it. */
+static void unequal_sizes(int flavour) {
+  const int mine = my_rank() % 2 == 0 ? my_rank() + world_size() : 0;
+  int* base = NULL;
+  MPI_Win win = make_window(flavour, mine * (int)sizeof(int), sizeof(int), &base);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  const int value = 100 + my_rank();
+  for (int target = 0; target < world_size(); target += 2) {
+    CHECK_EQ(MPI_Put(&value, 1, MPI_INT, target, target + my_rank(), 1, MPI_INT, win), MPI_SUCCESS);
+  }
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int rank = 0; mine != 0 && rank < world_size(); ++rank) CHECK_EQ(base[my_rank() + rank], 100 + rank);
+  CHECK_EQ(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN), MPI_SUCCESS);
+  for (int target = 1; target < world_size(); target += 2) {
+    CHECK_EQ(MPI_Put(&value, 1, MPI_INT, target, 0, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+  }
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  end_window(flavour, win, base);
+}
+
 static void keys(void) {
   int* base = NULL;
   MPI_Win win = make_window(1, 16, 1, &base);
@@ -362,6 +382,7 @@ int main(int argc, char** argv) {
   const int last = flavours(is_permitted);
   for (int flavour = 0; flavour < last; ++flavour) {
     attributes(flavour);
+    unequal_sizes(flavour);
     fences(flavour);
     locks(flavour);
     if (!is_permitted) late_locks(flavour);
