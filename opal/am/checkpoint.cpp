@@ -70,6 +70,7 @@ void Context::resume() noexcept {
     if (RegistrationCache* const pieces = registrations->in_pieces(); pieces != nullptr) pieces->cache().resume();
   }
   for (Endpoint* endpoint : state_->pending) endpoint->pending_->held = false;
+  state_->waiter->wake_others();  // no descriptor becomes readable for what was held back
 }
 
 bool Context::State::lost(const Endpoint& endpoint) const noexcept {

@@ -316,11 +316,13 @@ Result<Endpoint*> Context::connect_async(ByteSpan address) {
   std::erase_if(state_->connecting, [&](const Connecting& each) { return each.endpoint == known; });
   state_->connecting.push_back({known, {address.begin(), address.end()}});
   state_->tidy = true;
+  state_->waiter->wake_others();  // no descriptor becomes readable: a sleeping thread has to choose the transport
   return known;
 }
 
-void Context::State::connect_waiting() noexcept {
-  for (const Connecting& next : std::exchange(connecting, {})) {
+std::size_t Context::State::connect_waiting() noexcept {
+  const std::vector<Connecting> chosen = std::exchange(connecting, {});
+  for (const Connecting& next : chosen) {
     Endpoint& endpoint = *next.endpoint;
     if (!lost(endpoint)) continue;  // the peer has connected to this Context meanwhile
     const auto peer = decode(next.address);
@@ -340,6 +342,7 @@ void Context::State::connect_waiting() noexcept {
     const Callback callback{advancing};
     if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
   }
+  return chosen.size();
 }
 
 Result<Endpoint*> Context::connect(ByteSpan address) {
@@ -395,8 +398,10 @@ void Context::State::disconnect(Endpoint& endpoint) noexcept {
   if (former.erase(&endpoint) == 0) endpoints.erase(endpoint.peer());
 }
 
-void Context::State::disconnect_leaving() noexcept {
-  while (!leaving.empty()) disconnect(*leaving.back());
+std::size_t Context::State::disconnect_leaving() noexcept {
+  std::size_t count = 0;
+  for (; !leaving.empty(); ++count) disconnect(*leaving.back());
+  return count;
 }
 
 Result<std::string> Context::listen(std::string_view host_port) {

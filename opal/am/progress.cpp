@@ -150,9 +150,9 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
     count += staged->progress();
   advancing = outer;
   if (tidy && !outer) [[unlikely]] {
-    disconnect_leaving();
+    count += disconnect_leaving();
     release_dead_routes();
-    connect_waiting();
+    count += connect_waiting();
     tidy = !dead_routes.empty() || !leaving.empty() || !connecting.empty();
   }
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
@@ -190,6 +190,7 @@ bool Context::arm() noexcept {
   if (state_->inherited) return true;
   bool idle = state_->leaving.empty() && state_->connecting.empty();
   for (const auto& module : state_->transports.modules) idle = module->arm() && idle;
+  if (state_->no_transport != nullptr) idle = state_->no_transport->arm() && idle;
   if (state_->staged != nullptr) idle = state_->staged->idle() && idle;  // no wake-up from GPU events
   return state_->armed = idle;
 }

@@ -98,10 +98,10 @@ struct Context::State final : btl::Observer, ForkListener {
   /// Moves a dead endpoint of the peer from `endpoints` to `former`, so that the peer can get a new one.
   void move_to_former_if_dead(const PeerId& peer);
   // Require: the caller is not inside a handler, completion or observer.
-  /// Disconnects the endpoints in `leaving`.
-  void disconnect_leaving() noexcept;
-  /// Chooses the transports of the endpoints in `connecting`.
-  void connect_waiting() noexcept;
+  /// Disconnects the endpoints in `leaving`; returns their number.
+  std::size_t disconnect_leaving() noexcept;
+  /// Chooses the transports of the endpoints in `connecting`; returns their number.
+  std::size_t connect_waiting() noexcept;
   void disconnect(Endpoint& endpoint) noexcept;
   /// The endpoint of a peer; null: none.  Errors: busy (its disconnect() is not complete), peer_gone (it is dead).
   Result<Endpoint*> find(const PeerId& peer) noexcept;

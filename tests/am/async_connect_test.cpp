@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // connect_async(): what may be posted meanwhile, how its end is reported, and peers that are faster or not reachable.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <memory>
 #include <string>
@@ -22,6 +23,20 @@ class AsyncConnect : public ::testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(Over, AsyncConnect, ::testing::ValuesIn(joining_transports()),
                          [](const auto& info) { return info.param; });
+
+/// An event loop as in opal.h: it polls the descriptor only if progress() finds no event and arm() returns true.
+/// False: the condition is not true after 20 s.
+template <class Condition>
+[[nodiscard]] bool run_event_loop(am::Context& context, Condition condition) {
+  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  while (!condition()) {
+    if (deadline.expired()) return false;
+    if (context.progress() != 0 || !context.arm()) continue;
+    pollfd fd{context.fd(), POLLIN, 0};
+    (void)::poll(&fd, 1, deadline.poll_timeout_ms());
+  }
+  return true;
+}
 
 TEST_P(AsyncConnect, WhatIsQueuedMeanwhileArrivesAfterwards) {
   std::uint64_t memory = 0;
@@ -64,6 +79,31 @@ TEST_P(AsyncConnect, AnotherTransportEndsItAsUnreachable) {
   EXPECT_EQ(a.context->connect_async(unreachable.context->address()).error().code, Errc::peer_gone);
   a.context->disconnect(*peer);
   EXPECT_TRUE(a.context->connect_async(unreachable.context->address()));
+}
+
+TEST_P(AsyncConnect, AnEventLoopHearsThatNoTransportReachesThePeer) {
+  Side unreachable{GetParam() == "sm" ? "tcp" : "sm"};
+  ASSERT_TRUE(a.context->connect_async(unreachable.context->address()));
+  EXPECT_TRUE(run_event_loop(*a.context, [&] { return a.failed == 1; }));
+}
+
+TEST_P(AsyncConnect, TheChoiceOfTheTransportIsAnEventThatEndsAWait) {
+  am::Endpoint* const peer = *a.context->connect_async(b.context->address());
+  EXPECT_GT(a.context->wait(std::chrono::seconds{20}), 0U);
+  EXPECT_TRUE(peer->connected());
+}
+
+TEST_P(AsyncConnect, AThreadThatSleepsConnectsThePeerOfAnotherThread) {
+  Side many{GetParam(), am::ThreadLevel::multiple};
+  am::Endpoint* peer = nullptr;  // under the Context's lock
+  const auto wait = [&] {
+    return many.context->wait_until([&] { return peer != nullptr && peer->connected(); },
+                                    std::chrono::milliseconds{-1});
+  };
+  EXPECT_TRUE(is_woken_by(*many.context, wait, [&] {
+    const am::Lock::Guard guard{many.context->lock()};
+    peer = *many.context->connect_async(b.context->address());
+  }));
 }
 
 TEST_P(AsyncConnect, MayBeDisconnectedBeforeItHasATransport) {

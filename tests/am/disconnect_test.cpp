@@ -132,5 +132,26 @@ TEST_P(DisconnectInCallbacks, CompletionsThatAreCanceledMayDisconnectAsWell) {
   ASSERT_TRUE(pump([&] { return b.failed == 1; }, *a.context, *b.context));
 }
 
+struct Replacer final : am::Observer {
+  void on_peer_connected(am::Endpoint& peer) noexcept override { peer.context().disconnect(*former); }
+  am::Endpoint* former = nullptr;
+};
+
+TEST_P(DisconnectInCallbacks, ADisconnectThatTakesEffectInProgressIsAnEventThatEndsAWait) {
+  config::Store store;
+  store.set("am_transports", GetParam());
+  Replacer replacer;
+  const auto context = *am::Context::open(store, {.observer = &replacer, .registry = &all_transports()});
+  Side b{GetParam()};
+  Side c{GetParam()};
+  replacer.former = *context->connect(b.context->address());
+  Flag canceled;
+  const std::vector<std::byte> payload(500'000);
+  ASSERT_EQ(replacer.former->send(kTag, {}, payload, canceled), Post::queued);
+  ASSERT_TRUE(context->connect_async(c.context->address()));
+  while (canceled.calls == 0) ASSERT_GT(context->wait(std::chrono::seconds{20}), 0U);
+  EXPECT_EQ(canceled.error.code, Errc::canceled);
+}
+
 }  // namespace
 }  // namespace opal::test

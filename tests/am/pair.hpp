@@ -2,13 +2,16 @@
 // tests/am/pair.hpp — two Contexts of one process over one real transport, and what their handlers saw.
 #pragma once
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "opal/am/context.hpp"
+#include "tests/harness/process.hpp"
 #include "tests/harness/transports.hpp"
 
 namespace opal::test {
@@ -76,6 +79,26 @@ Error finish(Operation operation, Contexts&... contexts) {
   }
   EXPECT_LE(flag.calls, 1);
   return flag.error;
+}
+
+/// Runs `wait`, which waits for `context` without a limit, on a thread, and `change` when that thread sleeps.  True if
+/// `wait` ends within 20 s.
+template <class Wait, class Change>
+[[nodiscard]] bool is_woken_by(am::Context& context, Wait wait, Change change) {
+  std::atomic<pid_t> id{0};
+  std::atomic<bool> ended{false};
+  std::jthread sleeper{[&] {
+    id = ::gettid();
+    wait();
+    ended = true;
+  }};
+  while (!ended && (id == 0 || state_of(id) != 'S')) std::this_thread::yield();
+  change();
+  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  while (!ended && !deadline.expired()) std::this_thread::yield();
+  const bool woken = ended;
+  context.wake_sleepers();  // ends the thread if `change` did not
+  return woken;
 }
 
 }  // namespace opal::test

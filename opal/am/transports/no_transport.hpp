@@ -75,7 +75,8 @@ class NoTransport final : public btl::MessageTransport {
     }
   }
   [[nodiscard]] int wait_fd() const noexcept override { return -1; }
-  bool arm() noexcept override { return true; }
+  /// No descriptor becomes readable for a failure: false while progress() has one to report.
+  bool arm() noexcept override { return failed_.empty(); }
 
  private:
   struct Endpoint final : btl::Endpoint {
