@@ -396,6 +396,7 @@ void Context::State::disconnect(Endpoint& endpoint) noexcept {
   }
   if (staged != nullptr) staged->disconnected();
   if (former.erase(&endpoint) == 0) endpoints.erase(endpoint.peer());
+  waiter->wake_others();  // completions have run, perhaps outside of progress()
 }
 
 std::size_t Context::State::disconnect_leaving() noexcept {

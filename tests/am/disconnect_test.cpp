@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "opal/am/completion_counter.hpp"
 #include "tests/am/pair.hpp"
 
 namespace opal::test {
@@ -151,6 +152,23 @@ TEST_P(DisconnectInCallbacks, ADisconnectThatTakesEffectInProgressIsAnEventThatE
   ASSERT_TRUE(context->connect_async(c.context->address()));
   while (canceled.calls == 0) ASSERT_GT(context->wait(std::chrono::seconds{20}), 0U);
   EXPECT_EQ(canceled.error.code, Errc::canceled);
+}
+
+TEST_P(DisconnectInCallbacks, AtLevelMultipleASleeperIsWokenByWhatDisconnectCancels) {
+  Side a{GetParam(), am::ThreadLevel::multiple};
+  Side b{GetParam()};
+  connect(a, b);
+  am::CompletionCounter counter{*a.context};
+  const std::vector<std::byte> payload(500'000);
+  constexpr int kOperations = 2;
+  for (int i = 0; i < kOperations; ++i) {
+    ASSERT_EQ(counter.count(to_b->send(kTag, {}, payload, counter)), Post::queued);
+  }
+  Result<void> outcome;
+  const auto wait = [&] { outcome = counter.wait_for(kOperations, std::chrono::milliseconds{-1}); };
+  EXPECT_TRUE(is_woken_by(*a.context, wait, [&] { a.context->disconnect(*to_b); }));
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, Errc::canceled);
 }
 
 }  // namespace
