@@ -32,6 +32,8 @@ class CompletionCounter : public Completion {
     const Lock::Guard guard{context_.lock()};
     if (answer == Post::done) add({});
     if (answer == Post::failed) add(error);
+    // progress() has no part in this end, so nothing else wakes a thread in wait_for().
+    if (context_.lock().real() && (answer == Post::done || answer == Post::failed)) context_.wake_sleepers();
     return answer;
   }
 

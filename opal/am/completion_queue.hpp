@@ -72,6 +72,8 @@ class CompletionQueue {
     }
     if (posted == Post::done) slot.error = {};
     append(slot);
+    // progress() has no part in this end, so nothing else wakes a thread in wait().
+    if (context_.lock().real()) context_.wake_sleepers();
     return Post::queued;
   }
 

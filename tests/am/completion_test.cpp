@@ -117,6 +117,21 @@ TEST_P(Completions, AQueueHasOneEntryForEachOperationThatWasAccepted) {
   EXPECT_EQ(queue.poll(entries), 0u) << "nothing was posted";
 }
 
+TEST_P(Completions, AThreadThatSleepsHearsThatAnotherThreadsOperationWasDoneAtOnce) {
+  Side many{GetParam(), am::ThreadLevel::multiple};
+  am::CompletionCounter counter{*many.context};
+  const auto count = [&] { (void)counter.wait_for(1, -1ms); };
+  EXPECT_TRUE(is_woken_by(*many.context, count, [&] { EXPECT_EQ(counter.count(Post::done), Post::done); }));
+
+  am::CompletionQueue queue{*many.context, 1};
+  std::array<am::CompletionQueue::Entry, 1> entry{};
+  const auto poll = [&] { (void)queue.wait(entry, -1ms); };
+  EXPECT_TRUE(is_woken_by(*many.context, poll, [&] {
+    EXPECT_EQ(queue.post(&queue, [](Completion&) { return Post::done; }), Post::queued);
+  }));
+  EXPECT_EQ(entry[0].user, &queue);
+}
+
 TEST_P(Completions, AFunctionIsCalledWithTheError) {
   int calls = 0;
   Error seen{};
