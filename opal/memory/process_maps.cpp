@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "opal/core/system/raw_syscall.hpp"
 
@@ -38,16 +39,24 @@ std::string_view ProcessMaps::line() noexcept {
     if (const void* const found = std::memchr(start, '\n', end_ - begin_); found != nullptr) {
       const auto length = static_cast<std::size_t>(static_cast<const char*>(found) - start);
       begin_ += length + 1;
+      if (std::exchange(in_tail_, false)) continue;
       return {start, length};
     }
     std::memmove(buffer_.data(), start, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
-    const long got = end_ == buffer_.size() ? -E2BIG
-                                            : raw_syscall(SYS_read, fd_, reinterpret_cast<long>(buffer_.data() + end_),
-                                                          static_cast<long>(buffer_.size() - end_));
+    if (end_ == buffer_.size()) {
+      begin_ = end_;
+      if (std::exchange(in_tail_, true)) continue;
+      return {buffer_.data(), buffer_.size()};
+    }
+    const long got = raw_syscall(SYS_read, fd_, reinterpret_cast<long>(buffer_.data() + end_),
+                                 static_cast<long>(buffer_.size() - end_));
     if (got == -EINTR) continue;
-    if (got <= 0) return {};
+    if (got <= 0) {
+      complete_ = got == 0 && end_ == 0 && !in_tail_;
+      return {};
+    }
     end_ += static_cast<std::size_t>(got);
   }
 }

@@ -27,17 +27,22 @@ class OPAL_EXPORT ProcessMaps {
   ProcessMaps(const ProcessMaps&) = delete;
   ProcessMaps& operator=(const ProcessMaps&) = delete;
 
-  /// Reads the next mapping in ascending order of address.  False: end of the list, or an error: it
-  /// cannot be opened or read, or a line is malformed.
+  /// Reads the next mapping in ascending order of address.  False: end of the list, or an error: it cannot be opened
+  /// (EMFILE) or read, or a line is malformed.  complete() tells which.
   bool next(MapsEntry& entry) noexcept;
+  /// True if next() has returned false at the end of the list: it has given every mapping.
+  [[nodiscard]] bool complete() const noexcept { return complete_; }
 
  private:
-  std::string_view line() noexcept;  // the next line; empty at the end or after an error
+  std::string_view line() noexcept;  // the next line, at most the buffer's size; empty at the end or after an error
 
   int fd_;
+  bool complete_ = false;
+  bool in_tail_ = false;   // the unparsed bytes continue a line whose front line() has returned
   std::size_t begin_ = 0;  // the unparsed bytes are buffer_[begin_, end_)
   std::size_t end_ = 0;
-  std::array<char, 8192> buffer_;  // a line is at most a path and 73 characters
+  // A line has 73 characters and a path.  Paths may be longer than the buffer, but nothing needs their ends.
+  std::array<char, 8192> buffer_;
 };
 
 }  // namespace opal::memory
