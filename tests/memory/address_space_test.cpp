@@ -26,6 +26,7 @@
 #include "opal/core/config/store.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "opal/memory/process_maps.hpp"
+#include "tests/memory/no_free_descriptor.hpp"
 
 namespace opal::memory {
 namespace {
@@ -331,6 +332,38 @@ TEST_F(AddressSpace, WhatIsExcludedIsOutOfReachUntilItIsUnmapped) {
   ASSERT_GT(hidden, 0);
   EXPECT_FALSE(check(reinterpret_cast<void*>(hidden), 1, kReadable));
   ::munmap(reinterpret_cast<void*>(hidden), kPage);
+}
+
+TEST_F(AddressSpace, ARefreshWithoutAFreeDescriptorChangesNothing) {
+  void* const open = ::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const long hidden =
+      address_space::map_excluded(*table, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_GT(hidden, 0);
+  {
+    const test::NoFreeDescriptor none;
+    address_space::refresh();
+    EXPECT_TRUE(check(open, kPage, kReadable));
+    EXPECT_FALSE(check(reinterpret_cast<void*>(hidden), kPage, kReadable));
+  }
+  address_space::refresh();
+  EXPECT_TRUE(check(open, kPage, kReadable));
+  EXPECT_FALSE(check(reinterpret_cast<void*>(hidden), kPage, kReadable)) << "it is still excluded";
+  ::munmap(reinterpret_cast<void*>(hidden), kPage);
+  ::munmap(open, kPage);
+}
+
+TEST_F(AddressSpace, TheNextMappingCallRepeatsARefreshThatFailed) {
+  auto* const at = static_cast<std::byte*>(::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  {
+    const test::NoFreeDescriptor none;
+    ASSERT_NE(::munmap(at + 1, kPage), 0);  // the tables have dropped the page before the kernel refused
+    EXPECT_FALSE(check(at, kPage, kReadable));
+  }
+  void* const next = ::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_TRUE(check(at, kPage, kReadable));
+  EXPECT_TRUE(check(next, kPage, kReadable));
+  ::munmap(next, kPage);
+  ::munmap(at, kPage);
 }
 
 TEST_F(AddressSpace, WhatIsExcludedStaysExcludedWhereMremapMovesIt) {

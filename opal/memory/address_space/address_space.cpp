@@ -35,7 +35,7 @@ constexpr std::size_t kMostTables = 64;
 struct State {
   std::shared_mutex gate;
   SpinLock changing;                 // the lock of `tables` and `count`
-  std::atomic<bool> missed;          // a signal handler could not update the tables: refresh them
+  std::atomic<bool> missed;          // a signal handler or a failed refresh did not update the tables: refresh them
   std::atomic<std::uint32_t> count;  // entries of `tables` in use
   std::array<MappingTable*, kMostTables> tables;
 };
@@ -70,26 +70,42 @@ void change_tables(State& state, Change change) noexcept {
   for (std::uint32_t i = 0; i < state.count.load(std::memory_order_relaxed); ++i) change(*state.tables[i]);
 }
 
-/// Makes every table equal to the kernel's list.
+/// Replaces the content of every table by the kernel's list, which it reads once.  False: the list ended with an error,
+/// and the tables keep what they have beyond the last entry.
+/// Requires: the gate is held exclusively.  `changing` is not held while the list is read, since other threads spin for
+/// it.
+bool replace_all(State& state) noexcept {
+  constexpr std::uintptr_t kUserEnd = std::uintptr_t{1} << 63;  // beyond it is [vsyscall], which is not memory
+  ProcessMaps maps;
+  MapsEntry entry;
+  if (!maps.next(entry)) return false;
+  change_tables(state, [](MappingTable& table) { table.begin_replacing(); });
+  do {
+    if (entry.range.end >= kUserEnd) continue;
+    change_tables(state, [&](MappingTable& table) { table.replace({entry.range, access_of(entry.protection)}); });
+  } while (maps.next(entry));
+  // Of an incomplete list end_replacing() would clear the rest, and what is excluded there would be open from the next
+  // refresh on.
+  if (!maps.complete()) return false;
+  change_tables(state, [](MappingTable& table) { table.end_replacing(); });
+  return true;
+}
+
+/// Makes every table equal to the kernel's list.  If that cannot be read, `missed` stays set: the next mapping call
+/// tries again.
 void refresh_all(State& state) noexcept {
+  bool complete = true;
   do {
     const Inside guard;
     const std::lock_guard lock{state.gate};
     state.missed.store(false, std::memory_order_relaxed);
-    change_tables(state, [](MappingTable& table) {
-      table.begin_replacing();
-      ProcessMaps maps;
-      for (MapsEntry entry; maps.next(entry);) {
-        constexpr std::uintptr_t kUserEnd = std::uintptr_t{1} << 63;  // beyond it is [vsyscall], which is not memory
-        if (entry.range.end < kUserEnd) table.replace({entry.range, access_of(entry.protection)});
-      }
-      table.end_replacing();
-    });
-  } while (state.missed.load(std::memory_order_relaxed));
+    complete = replace_all(state);
+    if (!complete) state.missed.store(true, std::memory_order_relaxed);
+  } while (complete && state.missed.load(std::memory_order_relaxed));
 }
 
-/// Applies what signal handlers could not update.  Requires: no Inside exists any more, since a handler that interrupts
-/// one sets `missed` up to its end.
+/// Applies what signal handlers or a failed refresh could not update.  Requires: no Inside exists any more, since a
+/// handler that interrupts one sets `missed` up to its end.
 void refresh_if_missed(State& state) noexcept {
   if (state.missed.load(std::memory_order_relaxed)) refresh_all(state);
 }

@@ -23,7 +23,8 @@ OPAL_EXPORT Result<void> follow(MappingTable& table) noexcept;
 /// Ends the updates of `table`; none is in flight on return.  Tables that follow() did not add are ignored.
 OPAL_EXPORT void unfollow(MappingTable& table) noexcept;
 
-/// Updates all tables from the kernel's list.  Cost: linear in the number of mappings.
+/// Updates all tables from the kernel's list.  If that cannot be read (no free descriptor), the next mapping call or
+/// refresh() does.  Cost: linear in the number of mappings.
 OPAL_EXPORT void refresh() noexcept;
 /// As refresh(), at most once per kMissInterval.  For a caller that does not find the memory that a peer names: it may
 /// have been mapped without libc.  True: this call has refreshed the tables.
