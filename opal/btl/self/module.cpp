@@ -56,7 +56,7 @@ bool Module::leave(Endpoint& endpoint, const Error& why) noexcept {
 
 std::byte* Module::reserve(std::size_t size) noexcept {
   const std::size_t need = sizeof(Record) + align_up(size, 8);
-  const std::size_t place = tail_ % ring_.size();
+  const std::size_t place = place_of(tail_);
   const std::size_t to_end = ring_.size() - place;
   const std::size_t skipped = need > to_end ? to_end : 0;
   if (tail_ + skipped + need - head_ > ring_.size()) return nullptr;
@@ -65,7 +65,7 @@ std::byte* Module::reserve(std::size_t size) noexcept {
     std::memcpy(ring_.data() + place, &skip, sizeof skip);
     tail_ += skipped;
   }
-  return ring_.data() + tail_ % ring_.size() + sizeof(Record);
+  return ring_.data() + place_of(tail_) + sizeof(Record);
 }
 
 void Module::commit(std::byte* place, std::size_t size, Tag tag) noexcept {
@@ -121,7 +121,7 @@ Post Module::atomic(btl::Endpoint& /*to*/, const AtomicRequest& request, Complet
 std::size_t Module::receive(std::size_t budget) noexcept {
   std::size_t count = 0;
   while (count < budget && head_ != tail_) {
-    const std::size_t place = head_ % ring_.size();
+    const std::size_t place = place_of(head_);
     Record record{};
     std::memcpy(&record, ring_.data() + place, sizeof record);
     if (record.kind == kSkip) {
