@@ -279,6 +279,11 @@ void fail_queue_pairs() noexcept {
   for (const auto& [number, pair] : device().pairs) flush(*pair);
 }
 
+void report_port_error() noexcept {
+  const Locked locked;
+  device().port_error = true;
+}
+
 }  // namespace opal::test::verbs_double
 
 using namespace opal::test::verbs_double;  // NOLINT(google-build-using-namespace): the C functions below are its
@@ -378,9 +383,15 @@ int ibv_get_cq_event(ibv_comp_channel* from, ibv_cq** queue, void** context) {
   return take_event(*static_cast<Channel*>(from), *queue);
 }
 void ibv_ack_cq_events(ibv_cq*, unsigned) {}
-int ibv_get_async_event(ibv_context*, ibv_async_event*) {
-  errno = EAGAIN;
-  return -1;
+int ibv_get_async_event(ibv_context*, ibv_async_event* event) {
+  const Locked locked;
+  if (!std::exchange(device().port_error, false)) {
+    errno = EAGAIN;
+    return -1;
+  }
+  event->event_type = IBV_EVENT_PORT_ERR;
+  event->element.port_num = 1;
+  return 0;
 }
 void ibv_ack_async_event(ibv_async_event*) {}
 

@@ -28,4 +28,7 @@ struct Counts {
 /// Moves all queue pairs to the error state, as a fault of the device does.
 void fail_queue_pairs() noexcept;
 
+/// Reports once that the device's port is down.  Connections go on.
+void report_port_error() noexcept;
+
 }  // namespace opal::test::verbs_double

@@ -46,6 +46,7 @@ struct Device {
   std::map<std::uint32_t, Pair*> pairs;
   std::map<std::uint32_t, Region*> regions;  // by key
   std::uint32_t next = 100;                  // the number of a queue pair, or a key
+  bool port_error = false;                   // to be reported
 };
 
 /// The one device.  Never destroyed: it outlives the modules of static objects.

@@ -3,6 +3,7 @@
 // memory per message and per peer.  Counts, not times: a real device charges for each of them.
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,18 @@ TEST_F(VerbsDeviceUse, AnOpenBatchOnAQueuePairThatFailsEndsThePeerOnceWithAnErro
   for (int i = 0; i < 100; ++i) a_.module().progress(64);
   EXPECT_EQ(a_.failures.size(), 1U);
   EXPECT_EQ(a_.module().send_inline(*to_b_, test::kTag, {}, bytes), Post::failed);
+}
+
+TEST_F(VerbsDeviceUse, APortErrorWhileTheModuleIsClosedIsIgnored) {
+  auto leaving = std::make_unique<Side>(Side::Open{&open});
+  btl::Endpoint* const to_b = leaving->connect(b_);
+  const std::byte byte{};
+  ASSERT_EQ(test::send(*to_b, {}, {&byte, 1}, *leaving, b_), Post::done);
+  const std::vector<std::byte> bytes = test::pattern(2048, 1);
+  ASSERT_EQ(leaving->module().send_inline(*to_b, test::kTag, {}, bytes), Post::done);  // it leaves once this is sent
+  test::verbs_double::report_port_error();
+  leaving.reset();
+  EXPECT_FALSE(to_b_->dead());
 }
 
 /// Puts and gets of a to one region of b.
