@@ -28,6 +28,10 @@ void Transport::start(RdmaOperation& operation) noexcept {
 void Transport::post_pieces() noexcept {
   while (!unposted_.empty()) {
     RdmaOperation& operation = *unposted_.front();
+    if (operation.to->dead()) {  // its address is given back; end_operations() finishes the operation
+      unposted_.erase(unposted_.begin());
+      continue;
+    }
     const Post posted = post_piece(operation);
     if (posted == Post::again) return;
     Transfer& transfer = transfer_of(operation);
