@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -80,6 +82,28 @@ TEST(Portals4WakeUp, AnEventThatTheThreadTakesBetweenALookAndTheNextArmIsNotLost
   EXPECT_EQ(event.event.user_ptr, &word);
   EXPECT_TRUE((*wake_up)->arm());
   (*wake_up)->disarm();
+}
+
+TEST(Portals4WakeUp, AForkedChildDestroysTheOneInWhichTheParentsThreadWaits) {
+  using namespace btl::portals4;  // NOLINT(google-build-using-namespace): of this test alone
+  const auto interface = Interface::open(OPAL_PORTALS4_DOUBLE_PATH);
+  ASSERT_TRUE(interface);
+  const auto objects = Objects::create(**interface, 16, 16);
+  ASSERT_TRUE(objects);
+  auto wake_up = WakeUp::create(**interface, *objects);
+  ASSERT_TRUE(wake_up);
+  EXPECT_TRUE((*wake_up)->arm());
+  (*wake_up)->disarm();  // the thread waits for the next arm() now
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    (*wake_up)->abandon();
+    wake_up->reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 /// Receive buffers for 32 messages, of peers that may have 64 each in flight.

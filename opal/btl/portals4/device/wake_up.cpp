@@ -61,6 +61,7 @@ bool WakeUp::take(Event& event) noexcept {
 
 void WakeUp::abandon() noexcept {
   (void)thread_.release();
+  std::construct_at(&changed_);  // the old one counts the parent's thread, for which its destructor would wait
   fd_.reset();
 }
 
