@@ -80,7 +80,7 @@ Module::~Module() {
   wait_for_ends();
   wake_up_.reset();
   memory_.unlink_all();
-  receive_buffers_.unlink(interface());
+  if (!receive_buffers_.unlink(interface())) objects_.abandon();
 }
 
 std::string Module::describe_network() const {

@@ -4,12 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <deque>
+#include <memory>
 #include <thread>
 
 #include "tests/conformance/side.hpp"
@@ -270,6 +273,33 @@ TEST(Portals4Module, EventsThatComeAfterADisconnectHasGivenUpFreeTheirPlaces) {
   };
   EXPECT_EQ(finish(put, a, b).code, Errc{});
   EXPECT_EQ(region, source);
+}
+
+TEST(Portals4Module, ReceiveBuffersThatAMessageStillArrivesInStayMapped) {
+  static std::vector<void*> buffers;
+  static decltype(&::PtlMEAppend) append = nullptr;
+  const auto interface = btl::portals4::Interface::open(OPAL_PORTALS4_DOUBLE_PATH);
+  ASSERT_TRUE(interface);
+  // Not const where it was made: Interface::open().
+  auto& library = const_cast<btl::portals4::Library&>((*interface)->library());  // NOLINT(*-const-cast)
+  append = library.me_append;
+  auto* const unlink = library.me_unlink;
+  auto side = std::make_unique<Side>(Side::Open{[&](const btl::ModuleParameters& parameters) {
+    library.me_append = [](ptl_handle_ni_t ni, ptl_pt_index_t index, const ptl_me_t* entry, ptl_list_t list,
+                           void* user_ptr, ptl_handle_me_t* handle) {
+      buffers.push_back(entry->start);
+      return append(ni, index, entry, list, user_ptr, handle);
+    };
+    auto module = opener(config())(parameters);
+    library.me_append = append;
+    return module;
+  }});
+  library.me_unlink = [](ptl_handle_me_t) -> int { return PTL_IN_USE; };
+  side.reset();
+  library.me_unlink = unlink;
+  ASSERT_FALSE(buffers.empty());
+  unsigned char resident = 0;
+  EXPECT_EQ(::mincore(*std::min_element(buffers.begin(), buffers.end()), 1, &resident), 0) << "they are unmapped";
 }
 
 TEST(Portals4Module, TheDeathOfAPeerIsNoticedByTheInterface) {

@@ -3,12 +3,20 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "opal/core/clock.hpp"
+
 namespace opal::btl::portals4 {
+namespace {
+
+constexpr std::chrono::milliseconds kUnlinkTime{2'000};
+
+}  // namespace
 
 Result<const Interface*> Interface::open(const std::string& name) {
   struct Opened {
@@ -37,6 +45,14 @@ Result<void> Interface::start() noexcept {
   const unsigned int options = PTL_NI_MATCHING | PTL_NI_PHYSICAL;
   OPAL_TRY(check(library_.ni_init(PTL_IFACE_DEFAULT, options, PTL_PID_ANY, nullptr, &limits_, &handle_), "PtlNIInit"));
   return check(library_.get_phys_id(handle_, &process_), "PtlGetPhysId");
+}
+
+int Interface::unlink(ptl_handle_me_t entry) const noexcept {
+  const Deadline deadline = Deadline::after(kUnlinkTime);
+  int result = PTL_IN_USE;
+  while ((result = library_.me_unlink(entry)) == PTL_IN_USE && !deadline.expired()) {
+  }
+  return result;
 }
 
 Result<Objects> Objects::create(const Interface& interface, std::size_t arrivals, std::size_t ends) {

@@ -29,6 +29,9 @@ class OPAL_EXPORT Interface {
   [[nodiscard]] ptl_handle_ni_t handle() const noexcept { return handle_; }
   [[nodiscard]] const ptl_ni_limits_t& limits() const noexcept { return limits_; }
   [[nodiscard]] const ptl_process_t& process() const noexcept { return process_; }
+  /// Unlinks a match list entry.  While an operation of a peer runs in it, tries again for at most 2 s.  Returns a
+  /// result of Portals; PTL_IN_USE: the operation still runs, and may access the entry's memory.
+  [[nodiscard]] int unlink(ptl_handle_me_t entry) const noexcept;
 
  private:
   explicit Interface(const Library& library) noexcept : library_(library) {}

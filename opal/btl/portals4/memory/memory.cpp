@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/portals4/memory/memory.hpp"
 
-#include <chrono>
-
-#include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/system/random.hpp"
 
 namespace opal::btl::portals4 {
-namespace {
-
-constexpr std::chrono::milliseconds kUnlinkTime{2'000};  // for an operation of a peer that runs in the entry
-
-}  // namespace
 
 Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
@@ -52,11 +44,7 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
 
 void Memory::unlink(ptl_handle_me_t& entry) noexcept {
   if (entry == PTL_INVALID_HANDLE) return;
-  const Deadline deadline = Deadline::after(kUnlinkTime);
-  int result = PTL_IN_USE;
-  while ((result = interface_.library().me_unlink(entry)) == PTL_IN_USE && !deadline.expired()) {
-  }
-  if (result != PTL_OK) {
+  if (const int result = interface_.unlink(entry); result != PTL_OK) {
     log::error("btl.portals4", "peers may still access memory that was deregistered: {}",
                to_string(error_of(result, "PtlMEUnlink")));
   }

@@ -2,6 +2,7 @@
 #include "opal/btl/portals4/messages/receive_buffers.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "opal/core/log.hpp"
 
@@ -56,11 +57,17 @@ bool ReceiveBuffers::recycle(const ptl_event_t& event) noexcept {
   return true;
 }
 
-void ReceiveBuffers::unlink(const Interface& interface) noexcept {
+bool ReceiveBuffers::unlink(const Interface& interface) noexcept {
   for (Buffer& buffer : buffers_) {
-    if (buffer.entry != PTL_INVALID_HANDLE) (void)interface.library().me_unlink(buffer.entry);
+    // The interface may have unlinked a full buffer itself, which is an error here and does no harm.
+    if (buffer.entry != PTL_INVALID_HANDLE && interface.unlink(buffer.entry) == PTL_IN_USE) {
+      log::error("btl.portals4", "a message still arrives in the receive buffers; their memory is not freed");
+      std::construct_at(&memory_);  // without the destructor of the old one, which would unmap it
+      return false;
+    }
     buffer.entry = PTL_INVALID_HANDLE;
   }
+  return true;
 }
 
 }  // namespace opal::btl::portals4

@@ -29,8 +29,9 @@ class ReceiveBuffers {
   }
   /// Counts the message of the event, which was handled.  True: its buffer is to be posted again.
   bool recycle(const ptl_event_t& event) noexcept;
-  /// Unlinks all buffers.
-  void unlink(const Interface& interface) noexcept;
+  /// Unlinks all buffers.  False: a message still arrives in one of them.  Their memory then stays mapped for good, and
+  /// the objects of the interface must stay, too.
+  [[nodiscard]] bool unlink(const Interface& interface) noexcept;
 
  private:
   struct Buffer {
