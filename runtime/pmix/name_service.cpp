@@ -44,7 +44,7 @@ void NameService::lookup(const NameRequest& request, const Cluster::Items& answe
   const std::vector<PackedItem> found = find(request.names);
   if (found.size() == request.names.size()) return reply(answer, PMIX_SUCCESS, found);
   if (!request.wait) return reply(answer, found.empty() ? PMIX_ERR_NOT_FOUND : PMIX_ERR_PARTIAL_SUCCESS, found);
-  const auto place = waiting_.insert(waiting_.end(), {request.names, answer, {}});
+  const auto place = waiting_.insert(waiting_.end(), {request.owner, request.names, answer, {}});
   if (request.timeout_s == 0) return;
   place->timer = loop_.after(std::chrono::seconds{request.timeout_s}, [this, place] {
     const Cluster::Items late = std::move(place->answer);
@@ -57,6 +57,12 @@ void NameService::end(std::uint32_t owner) {
   std::erase_if(published_, [&](const auto& entry) {
     return entry.second.persistence == PMIX_PERSIST_PROC && entry.second.owner == owner;
   });
+  std::list<Waiting> ended;
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const auto place = next++;
+    if (place->owner == owner) ended.splice(ended.end(), waiting_, place);
+  }
+  for (const Waiting& one : ended) one.answer(PMIX_ERR_PROC_TERM_WO_SYNC, {});
 }
 
 std::vector<PackedItem> NameService::find(const std::vector<std::string>& names) const {

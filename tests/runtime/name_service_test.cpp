@@ -20,15 +20,16 @@ class NameServiceTest : public ::testing::Test {
     names_.serve({.kind = Kind::publish, .items = std::move(items)}, [&](int status, const auto&) { answer = status; });
     return answer;
   }
-  void lookup(std::vector<std::string> names, bool wait = false, std::uint64_t timeout_s = 0) {
-    names_.serve({.kind = Kind::lookup, .names = std::move(names), .wait = wait, .timeout_s = timeout_s},
-                 [this](int status, const std::vector<PackedItem>& found) {
-                   ++answers_;
-                   status_ = status;
-                   numbers_.clear();
-                   for (const PackedItem& one : found) numbers_.push_back(std::stoi(one.value));
-                   loop_->stop();
-                 });
+  void lookup(std::vector<std::string> names, bool wait = false, std::uint64_t timeout_s = 0, std::uint32_t owner = 0) {
+    names_.serve(
+        {.kind = Kind::lookup, .owner = owner, .names = std::move(names), .wait = wait, .timeout_s = timeout_s},
+        [this](int status, const std::vector<PackedItem>& found) {
+          ++answers_;
+          status_ = status;
+          numbers_.clear();
+          for (const PackedItem& one : found) numbers_.push_back(std::stoi(one.value));
+          loop_->stop();
+        });
   }
   void unpublish(std::uint32_t owner, std::vector<std::string> names) {
     names_.serve({.kind = Kind::unpublish, .owner = owner, .names = std::move(names)}, [](int, const auto&) {});
@@ -74,6 +75,21 @@ TEST_F(NameServiceTest, WaitingLookupEndsAtItsTimeout) {
   EXPECT_EQ(status_, PMIX_ERR_TIMEOUT);
   EXPECT_EQ(publish({item("a", 1)}), PMIX_SUCCESS);
   EXPECT_EQ(answers_, 1) << "answered twice";
+}
+
+TEST_F(NameServiceTest, WaitingLookupOfARankThatEndsIsAnsweredWithAnErrorAndTakesNoNameLater) {
+  lookup({"a"}, true, 0, 1);
+  names_.end(0);
+  EXPECT_EQ(answers_, 0);
+  names_.end(1);
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(status_, PMIX_ERR_PROC_TERM_WO_SYNC);
+  PackedItem once = item("a", 1);
+  once.persistence = PMIX_PERSIST_FIRST_READ;
+  EXPECT_EQ(publish({once}), PMIX_SUCCESS);
+  EXPECT_EQ(answers_, 1);
+  lookup({"a"});
+  EXPECT_EQ(status_, PMIX_SUCCESS);
 }
 
 TEST_F(NameServiceTest, OnlyTheOwnerWithdrawsANameAndAFirstReadTakesIt) {
