@@ -42,7 +42,8 @@ bool InputFeeder::has_room() const {
 bool InputFeeder::in_foreground() const { return !terminal_ || ::tcgetpgrp(fd_.get()) == ::getpgrp(); }
 
 void InputFeeder::start() {
-  if (!always_ready_ && fd_) readable_ = loop_.on_readable(fd_.get(), [this] { read_some(); });
+  if (!fd_) return pass_on({});
+  if (!always_ready_) readable_ = loop_.on_readable(fd_.get(), [this] { read_some(); });
   next();
 }
 
@@ -68,10 +69,14 @@ void InputFeeder::read_some() {
     fd_.reset();
   }
   read_ += text.size();
+  pass_on(text);
+  next();
+}
+
+void InputFeeder::pass_on(const std::string& text) const {
   for (const Receiver& receiver : receivers_) {
     if (receiver) receiver(text);
   }
-  next();
 }
 
 void InputFeeder::credit(std::size_t receiver, std::uint64_t bytes) {

@@ -22,6 +22,7 @@ class InputFeeder {
 
   using Receiver = std::function<void(const std::string& text)>;
   /// Reads nothing before start().  Each receiver is called with all text read from `fd`; an empty text means the end.
+  /// An empty `fd` has no text: start() tells the end.
   InputFeeder(event::Loop& loop, Fd fd, std::vector<Receiver> receivers);
   void start();
   /// Records that the receiver of this index has taken `bytes` more bytes.
@@ -34,6 +35,7 @@ class InputFeeder {
  private:
   void read_some();
   void next();
+  void pass_on(const std::string& text) const;
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool in_foreground() const;
 

@@ -186,8 +186,9 @@ void Launch::distribute_input() {
   }
   if (receivers.empty()) return;
   auto input = own_input();
-  if (!input) return job_->say(fmt::format("no stdin for ranks: {}", opal::to_string(input.error())));
-  feeder_ = std::make_unique<daemon::InputFeeder>(loop_, std::move(*input), std::move(receivers));
+  if (!input) job_->say(fmt::format("no stdin for ranks: {}", opal::to_string(input.error())));
+  // Without an input the ranks read its end.
+  feeder_ = std::make_unique<daemon::InputFeeder>(loop_, input ? std::move(*input) : Fd{}, std::move(receivers));
   feeder_->start();
 }
 
