@@ -87,14 +87,23 @@ std::vector<pmix::HostRanks> hosts_of_job(const Allocation& allocation, const Op
   return hosts;
 }
 
+/// `text` as one word of a shell.
+std::string shell_word(std::string_view text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return word + "'";
+}
+
 /// What starts a daemon on `host`.
 std::vector<std::string> agent_command(const Options& options, bool slurm, const std::string& host) {
   std::vector<std::string> command = options.launch_agent;
   if (command.empty() && slurm) command = {"srun", "--mpi=none", "--overlap", "-N1", "-n1", "-w"};
-  if (command.empty()) command = {"ssh", "-x", "-o", "BatchMode=yes", "--"};
+  const bool by_ssh = command.empty();
+  if (by_ssh) command = {"ssh", "-x", "-o", "BatchMode=yes", "--"};
   command.push_back(host);
   std::error_code ignored;
-  command.push_back(std::filesystem::read_symlink("/proc/self/exe", ignored).replace_filename("opald").string());
+  const std::string path = std::filesystem::read_symlink("/proc/self/exe", ignored).replace_filename("opald").string();
+  command.push_back(by_ssh ? shell_word(path) : path);  // ssh has a shell of the other host parse its words
   return command;
 }
 

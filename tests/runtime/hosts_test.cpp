@@ -50,6 +50,28 @@ TEST_F(Hosts, SixteenRanksKnowWhereTheyAre) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
+/// A stand-in for ssh hands the words of the command to a shell, as ssh does on the other host.
+TEST_F(Hosts, SshStartsADaemonWhosePathAShellWouldTakeApart) {
+  namespace fs = std::filesystem;
+  const fs::path original = fs::path{OPALRUN_PATH}.parent_path();
+  const fs::path programs = fs::path{directory()} / "it's $HOME; here" / "bin";
+  fs::create_directories(programs);
+  for (const char* const program : {"opalrun", "opald"}) fs::copy_file(original / program, programs / program);
+  fs::create_directory_symlink(original / "../lib", programs / "../lib");
+  const fs::path ssh = fs::path{directory()} / "ssh";
+  std::ofstream{ssh} << "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nhost=$2; shift 2\nexec " << hosts->agent()
+                     << " $host sh -c \"$*\"\n";
+  fs::permissions(ssh, fs::perms::owner_all);
+  std::vector<std::string> prefix = hosts->on_network_of(1);
+  prefix.insert(prefix.end(), {"env", fmt::format("PATH={}:{}", directory(), *opal::environment("PATH")), "sh", "-c",
+                               "opalrun=$0; shift; exec \"$opalrun\" \"$@\"", programs / "opalrun"});
+  LaunchedJob job{{"--grace", "0.5", "--host", "h1:1,h2:1", "sh", "-c", "hostname"}, {}, prefix};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(lines_of(outcome.out), UnorderedElementsAre("h1", "h2"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
 TEST_F(Hosts, MappingByNodeGoesRoundTheHosts) {
   const auto job = start({"-n", "6", "--map-by", "node", "--display", "map", "--host", "h1:4,h2:1,h3:2", "sh", "-c",
                           "echo $(hostname) $OMPI_COMM_WORLD_RANK"});
