@@ -28,7 +28,8 @@ std::string base_directory() {
   return wanted && !wanted->empty() ? *wanted : "/tmp";
 }
 
-std::string name_prefix() { return fmt::format("opal-job-{}-", ::geteuid()); }
+/// Of the sessions of this user on this host.  No name of a host has the '@', so none of them is the start of another.
+std::string name_prefix() { return fmt::format("opal-job-{}-{}@", ::geteuid(), opal::host_name()); }
 
 /// Opens `directory` and takes its lock; nothing when another process has it, or it is not a directory of ours.
 Fd open_and_lock(const std::string& directory) {

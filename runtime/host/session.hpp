@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/host/session.hpp — the name and the private directory of a session: one launcher or daemon and its ranks.
 // The owner holds the flock of the directory while it lives.  A directory without a lock belongs to a dead launcher or
-// daemon; sweep_stale_sessions() removes it.  Threads: one owner.
+// daemon; sweep_stale_sessions() removes it.  On a file system that hosts share, a lock may hold on its own host only,
+// so the name has the host, and no other host removes the directory.  Threads: one owner.
 #pragma once
 #include <sys/types.h>
 
@@ -43,8 +44,8 @@ class Session {
 /// The session directory of the launcher with this process id; empty when this user has no such launcher.
 std::string find_session(pid_t launcher);
 
-/// Removes the session directories of this user's dead launchers and daemons, and kills the processes that they
-/// started.
+/// Removes the session directories of this user's dead launchers and daemons of this host, and kills the processes that
+/// they started.
 void sweep_stale_sessions();
 
 }  // namespace runtime::launch

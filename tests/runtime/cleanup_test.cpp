@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "opal/core/environment.hpp"
 #include "tests/runtime/launched_job.hpp"
 
 namespace runtime::test {
@@ -159,11 +160,14 @@ INSTANTIATE_TEST_SUITE_P(EveryVictim, CleanupAtAnyStep,
 
 TEST(Cleanup, DirectoryOfADeadLauncherIsSweptByTheNextOne) {
   LaunchedJob first{{"-n", "1", "sleep", "300"}};  // gives the directory; ended below
-  const auto stale = first.directory() / fmt::format("opal-job-{}-{}-0badcafe", ::geteuid(), 32767999);
+  const auto session_of = [&](pid_t pid) {
+    return first.directory() / fmt::format("opal-job-{}-{}@{}-0badcafe", ::geteuid(), opal::host_name(), pid);
+  };
+  const auto stale = session_of(32767999);
   std::filesystem::create_directories(stale / "deep");
   std::ofstream{stale / "deep" / "file"} << "left over";
   // Another process has the pid of the dead launcher.
-  const auto reused = first.directory() / fmt::format("opal-job-{}-{}-0badcafe", ::geteuid(), ::getpid());
+  const auto reused = session_of(::getpid());
   std::filesystem::create_directories(reused);
   const auto foreign = first.directory() / "opal-job-without-owner";
   std::filesystem::create_directories(foreign);
