@@ -40,6 +40,12 @@ Fd open_and_lock(const std::string& directory) {
   return fd;
 }
 
+/// A symbolic link is none.
+bool is_own_directory(const fs::path& path) {
+  struct stat about {};
+  return ::lstat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == ::geteuid();
+}
+
 /// A variable of the environment that a process was started with; empty: it has none, or is not ours to look at.
 std::string variable_of(pid_t process, std::string_view name) {
   std::ifstream file{fmt::format("/proc/{}/environ", process), std::ios::binary};
@@ -123,7 +129,8 @@ std::string find_session(pid_t launcher) {
   const std::string prefix = fmt::format("{}{}-", name_prefix(), launcher);
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator{base.empty() ? "/tmp" : base, error}) {
-    if (entry.path().filename().string().starts_with(prefix)) return entry.path();
+    // Others may make entries of any name there, but none that is this user's.
+    if (entry.path().filename().string().starts_with(prefix) && is_own_directory(entry.path())) return entry.path();
   }
   return {};
 }

@@ -69,6 +69,7 @@ int command_job(const std::string& name, pid_t launcher, const std::string& requ
   if (directory.empty() || !address.opened || ::connect(fd.get(), address.get(), sizeof address.name) != 0) {
     return refuse_command(name, fmt::format("process {} is no opalrun of this user with a running job", launcher));
   }
+  if (!is_own_user(fd.get())) return refuse_command(name, "the socket of the job is another user's");
   std::string answer = exchange_lines(fd.get(), request);
   if (answer == kDone) return 0;
   if (!answer.starts_with(kRefusal)) return refuse_command(name, "the job has ended");

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session directories: which of them are stale.
+// Session directories: whose they are, and which of them are stale.
 #include "runtime/host/session.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ namespace runtime::launch {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr uid_t kNobody = 65534;
 
 /// A TMPDIR of the test's own.
 class SessionTest : public ::testing::Test {
@@ -80,6 +82,24 @@ TEST_F(SessionTest, TheSweepLeavesALivingSession) {
   ASSERT_TRUE(session.create());
   sweep_stale_sessions();
   EXPECT_TRUE(fs::exists(session.directory()));
+}
+
+/// In the TMPDIR that this process was started with, which is where others look for its session.
+TEST(FindSession, PassesOverWhatIsNoDirectoryOfThisUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: gives a directory to another user";
+  const Session foreign = Session::plan();
+  ASSERT_EQ(::mkdir(foreign.directory().c_str(), 0755), 0);
+  ASSERT_EQ(::chown(foreign.directory().c_str(), kNobody, kNobody), 0);
+  const Session link = Session::plan();
+  ASSERT_EQ(::symlink("/", link.directory().c_str()), 0);
+  EXPECT_EQ(find_session(::getpid()), "");
+  {
+    Session own = Session::plan();
+    ASSERT_TRUE(own.create());
+    EXPECT_EQ(find_session(::getpid()), own.directory());
+  }
+  EXPECT_EQ(::rmdir(foreign.directory().c_str()), 0);
+  EXPECT_EQ(::unlink(link.directory().c_str()), 0);
 }
 
 }  // namespace
