@@ -82,6 +82,8 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   /// Makes the next progress() call Endpoint::resume() of all endpoints: something found no room, and no completion of
   /// its queue will trigger a retry.
   void on_stalled() noexcept { some_stalled_ = true; }
+  /// The same for an operation that is to be finished.  arm() refuses a sleep before, since no event reports it.
+  void on_failed() noexcept { some_stalled_ = some_failed_ = true; }
   /// Adds `count` receive buffers for a peer; false: the remaining room is reserved for peers that connect later.
   bool widen_window(std::uint32_t count) noexcept;
   void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + reserve_; }
@@ -141,6 +143,7 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   Error gone_{};  // why the device has failed; code 0: it has not
   bool some_broken_ = false;
   bool some_stalled_ = false;
+  bool some_failed_ = false;
   bool armed_ = false;
   bool poll_events_now_ = true;  // in the next progress()
   std::size_t batches_ = 0;      // open batches

@@ -143,8 +143,10 @@ void OneSidedQueue::advance() noexcept {
       return;
     }
     if (room == Room::failed) {
-      // It must not end while pieces are in flight, since these use the caller's memory.
+      // It must not end while pieces are in flight, since these use the caller's memory; nor in a post, since its
+      // completion may disconnect the peer.
       if (under_way() != 0) return;
+      if (verbs_.round() == 0) return verbs_.on_failed();
       std::erase(unposted_, &operation);
       std::erase(unfinished_, &operation);
       verbs_.finish(operation, operation.error);

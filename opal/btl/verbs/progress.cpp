@@ -170,8 +170,12 @@ std::size_t Module::receive(std::size_t budget) noexcept {
     count_event();
   }
   if (some_stalled_) {
-    some_stalled_ = false;
-    for (const auto& [peer, endpoint] : living()) endpoint->resume();
+    some_stalled_ = some_failed_ = false;
+    std::vector<Endpoint*> endpoints;  // a copy: a completion of a failed operation may connect to another peer
+    for (const auto& [peer, endpoint] : living()) endpoints.push_back(endpoint.get());
+    for (Endpoint* const endpoint : endpoints) {
+      if (!endpoint->dead()) endpoint->resume();
+    }
   }
   if (some_broken_ && !busy) {
     some_broken_ = false;
@@ -192,7 +196,7 @@ void Module::post_collected() noexcept {
 }
 
 bool Module::arm_wake_up() noexcept {
-  if (!early_.empty() || some_broken_) return false;
+  if (!early_.empty() || some_broken_ || some_failed_) return false;
   if (memory_.some_stale()) return false;
   post_collected();
   if (!armed_) {

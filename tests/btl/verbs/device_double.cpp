@@ -3,6 +3,7 @@
 #include "tests/btl/verbs/device_double.hpp"
 
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "opal/core/system/mapping.hpp"
 #include "tests/btl/verbs/device_double_state.hpp"
 
 #undef ibv_query_port
@@ -347,6 +349,12 @@ int ibv_dealloc_pd(ibv_pd* domain) {
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* base, std::size_t size, std::uint64_t, unsigned access) {
   const Locked locked;
+  unsigned char resident = 0;
+  const auto page = reinterpret_cast<std::uintptr_t>(base) & ~(opal::base_page_size() - 1);
+  if (::mincore(reinterpret_cast<void*>(page), 1, &resident) != 0) {  // unmapped
+    errno = EFAULT;
+    return nullptr;
+  }
   auto* const region = new Region;
   static_cast<ibv_mr&>(*region) = {domain->context, domain, base, size, 0, 0, 0};
   region->lkey = region->rkey = ++device().next;

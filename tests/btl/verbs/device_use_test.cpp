@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "opal/btl/verbs/module.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "tests/btl/verbs/device_double.hpp"
 #include "tests/conformance/side.hpp"
 
@@ -249,6 +250,24 @@ TEST_F(VerbsOneSidedUse, APutThatTheDeviceRefusesFailsAloneAmongCollectedOnes) {
       EXPECT_EQ(std::equal(region_.begin() + at, region_.begin() + at + kEach, local_.begin() + at), i != refused) << i;
     }
   }
+  EXPECT_FALSE(to_b_->dead());
+}
+
+/// A Context disconnects a peer within a completion that runs in a post, which would free what the post still uses.
+TEST_F(VerbsOneSidedUse, APutFromUnmappedMemoryFailsInProgressAndNotWithinItsPost) {
+  constexpr std::size_t kSize = 32 << 10;
+  std::byte* const local = Mapping::anonymous(kSize)->data();  // which is unmapped at once
+  test::CountedCompletion completion;
+  const auto remote = reinterpret_cast<std::uint64_t>(region_.data());
+  ASSERT_EQ(a_.module().transfer(OperationKind::put, *to_b_, local, nullptr, remote, handle_, kSize, completion),
+            Post::queued);
+  EXPECT_EQ(completion.calls, 0);
+  EXPECT_FALSE(a_.module().arm()) << "nothing would wake the sleeper";
+  test::CountedCompletion flushed;
+  EXPECT_EQ(a_.module().flush(to_b_, flushed), Post::queued);
+  ASSERT_TRUE(test::pump([&] { return flushed.calls != 0; }, a_, b_));
+  EXPECT_EQ(completion.calls, 1);
+  EXPECT_EQ(completion.error.code, Errc::invalid_argument);
   EXPECT_FALSE(to_b_->dead());
 }
 
