@@ -16,14 +16,15 @@ void build_binomial(Schedule& schedule, const Buffer& buffer, const BinomialTree
   schedule.end_round();
 }
 
-/// The parts [from, to) of `buffer`, whose elements are divided into `parts` parts.
-Buffer cut(const Buffer& buffer, int from, int to, int parts) {
+/// The parts [from, to) of `bytes`, which are divided into `parts` parts.
+Buffer cut(const Buffer& bytes, int from, int to, int parts) {
   const auto first = [&](int part) {
-    return buffer.count() * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(parts);
+    return bytes.count() * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(parts);
   };
-  return buffer.part(first(from), first(to) - first(from));
+  return bytes.part(first(from), first(to) - first(from));
 }
 
+/// Requires: `buffer` is a Buffer::of_bytes(), so that all ranks divide it alike.
 void build_scatter_ring(Schedule& schedule, const Buffer& buffer, int root, const BinomialTree& tree) {
   const int size = schedule.size();
   // Scatter: each child receives the parts of all positions of its subtree.
@@ -64,12 +65,20 @@ void build_barrier(Schedule& schedule) {
 
 void build_bcast(Schedule& schedule, const Buffer& buffer, int root) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
-  if (buffer.bytes() >= kBcastScatterFrom.bytes && schedule.size() >= kBcastScatterRanks &&
-      buffer.count() >= static_cast<std::uint64_t>(schedule.size())) {
-    build_scatter_ring(schedule, buffer, root, tree);
-  } else {
-    build_binomial(schedule, buffer, tree);
+  // Ranks may have different counts and datatypes.  Only the bytes are equal, so nothing else selects the messages.
+  if (buffer.bytes() < kBcastScatterFrom.bytes || schedule.size() < kBcastScatterRanks) {
+    return build_binomial(schedule, buffer, tree);
   }
+  if (buffer.contiguous() != nullptr) {
+    return build_scatter_ring(schedule, Buffer::of_bytes(buffer.contiguous(), buffer.bytes()), root, tree);
+  }
+  const bool is_root = schedule.rank() == root;
+  const Buffer packed = Buffer::of_bytes(schedule.scratch(buffer.bytes()), buffer.bytes());
+  if (is_root) schedule.copy(buffer, packed);
+  schedule.end_round();
+  build_scatter_ring(schedule, packed, root, tree);
+  if (!is_root) schedule.copy(packed, buffer);
+  schedule.end_round();
 }
 
 }  // namespace mpi_shim::coll

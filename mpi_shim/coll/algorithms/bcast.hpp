@@ -11,6 +11,7 @@ void build_barrier(Schedule& schedule);
 
 /// Small messages use a binomial tree.  Large ones are scattered along that tree, then allgathered around a ring (van
 /// de Geijn and Watts 1997); each rank then sends about twice the message, whatever the number of ranks.
+/// A large message that is not contiguous here passes through scratch memory of its size.
 void build_bcast(Schedule& schedule, const Buffer& buffer, int root);
 
 }  // namespace mpi_shim::coll

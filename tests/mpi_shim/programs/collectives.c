@@ -405,6 +405,27 @@ static void datatypes_in_collectives(void) {
   MPI_Type_free(&resized);
 }
 
+/* The ranks agree on the signature only: a vector, single numbers, triples.  All must divide the message alike. */
+static void bcast_of_different_datatypes(enum Form form, int root) {
+  enum { kNumbers = 131073, kKinds = 3 };
+  MPI_Datatype types[kKinds] = {MPI_DATATYPE_NULL, MPI_INT, MPI_DATATYPE_NULL};
+  const int counts[kKinds] = {1, kNumbers, kNumbers / 3}, kind = rank % kKinds, stride = kind == 0 ? 2 : 1;
+  MPI_Type_vector(kNumbers, 1, 2, MPI_INT, &types[0]);
+  MPI_Type_contiguous(3, MPI_INT, &types[2]);
+  MPI_Type_commit(&types[0]);
+  MPI_Type_commit(&types[2]);
+  int* values = empty(kNumbers * stride);
+  for (int i = 0; rank == root && i < kNumbers; ++i) values[i * stride] = datum(root, i);
+  RUN(form, Bcast, bcast, values, counts[kind], types[kind], root, comm);
+  for (int i = 0; i < kNumbers; ++i) {
+    CHECK_EQ(values[i * stride], datum(root, i));
+    if (stride == 2) CHECK_EQ(values[2 * i + 1], -77);
+  }
+  free(values);
+  MPI_Type_free(&types[0]);
+  MPI_Type_free(&types[2]);
+}
+
 static void everything(void) {
   static const int counts[] = {0, 1, 2, 17, 300, 5000, 70001};
   for (int form = 0; form < kForms; ++form) {
@@ -423,6 +444,7 @@ static void everything(void) {
     reduce_scatter(form, 1);
     gatherv_and_scatterv(form, draw(size));
     alltoallv_and_w(form);
+    for (int root = 0; root < 3; ++root) bcast_of_different_datatypes(form, root % size);
     MPI_Barrier(comm);
   }
   reduce_local();
