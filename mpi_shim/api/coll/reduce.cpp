@@ -34,7 +34,8 @@ struct Everywhere {
   p2p::Buffer out;
   const op::Op* op;
 
-  Everywhere(Call& call, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op handle)
+  Everywhere(Call& call, const void* sendbuf, const void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+             MPI_Op handle)
       : in(call.buffer(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype)),
         out(call.buffer(recvbuf, count, datatype)),
         op(call.op(handle, datatype)) {}
@@ -54,7 +55,9 @@ int allreduce(Call& call, const Form& form, const void* sendbuf, void* recvbuf, 
 int scan(Call& call, const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
          MPI_Op op, MPI_Comm comm, bool exclusive) {
   comm::Communicator* const communicator = call.intracomm(comm);
-  const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
+  // Rank 0 of an exclusive scan has no result, and its recvbuf is not significant: as in place, but nothing is written.
+  const bool has_result = !exclusive || communicator->rank() != 0;
+  const Everywhere it{call, sendbuf, has_result || sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype, op};
   const auto share = [&](coll::HostTeam& team) { return team.scan(it.in, it.out, *it.op, exclusive); };
   return form.run(
       call, *communicator, share, [&](auto& schedule) { build_scan(schedule, it.in, it.out, *it.op, exclusive); },

@@ -157,6 +157,22 @@ static void order_of_operands(enum Form form, int count, int root) {
   MPI_Type_free(&matrix);
 }
 
+/* Rank 0 has no result, and so needs no memory for one. */
+static void exscan(enum Form form, int count, int in_place) {
+  int* in = filled(count);
+  int* out = in_place ? filled(count) : empty(count);
+  RUN(form, Exscan, exscan, in_place ? MPI_IN_PLACE : in, in_place || rank > 0 ? out : NULL, count, MPI_INT, MPI_SUM,
+      comm);
+  for (int i = 0; rank > 0 && i < count; ++i) {
+    int sum = 0;
+    for (int r = 0; r < rank; ++r) sum = (int)((unsigned)sum + (unsigned)datum(r, i));
+    CHECK_EQ(out[i], sum);
+  }
+  for (int i = 0; i < count; ++i) CHECK_EQ(in[i], datum(rank, i));
+  free(in);
+  free(out);
+}
+
 /* No communication: the first operand is the left one. */
 static void reduce_local(void) {
   enum { kCount = 5 };
@@ -434,6 +450,7 @@ static void everything(void) {
       bcast(form, count, draw(size));
       reduce(form, count, draw(size), draw(2));
       allreduce(form, count, draw(2));
+      exscan(form, count, draw(2));
       gather_and_scatter(form, count / 10, draw(size), draw(2));
       allgather(form, count / 10, draw(2));
       alltoall(form, count / 10, draw(2));
