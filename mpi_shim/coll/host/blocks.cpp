@@ -3,6 +3,7 @@
 // between leaders (levels as in Karonis et al. 2000).  Larger blocks are left to the schedules (nullopt).
 #include <algorithm>
 
+#include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
 #include "mpi_shim/coll/algorithms/gather.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
@@ -15,6 +16,12 @@ const Buffer& block(const Blocks& blocks, int rank) { return blocks[at(rank)]; }
 
 /// The index of `rank` among all ranks except `owner`.
 std::uint64_t among_others(int owner, int rank) { return static_cast<std::uint64_t>(rank < owner ? rank : rank - 1); }
+
+/// The error class of a sender whose blocks have more than the `bytes` that it expects of others.  It sends the first
+/// `bytes` of each, since the offsets in a slot are computed from `bytes`.
+int check_length(const Buffer& sent, std::uint64_t bytes) {
+  return sent.bytes() <= bytes ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
+}
 
 }  // namespace
 
@@ -92,12 +99,14 @@ int HostTeam::gather_here(const std::optional<Buffer>& own, const Blocks& blocks
 HostTeam::Outcome HostTeam::scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
-  if (bytes == 0) return MPI_SUCCESS;
+  const bool is_root = comm_.rank() == root;
+  const int length = is_root ? check_length(block(blocks, root), bytes) : MPI_SUCCESS;
+  if (bytes == 0) return length;
   if (one_host()) {
     const bool fits = bytes <= segment_.slot_bytes() / static_cast<std::uint64_t>(segment_.size());
-    return fits ? scatter_here(blocks, own, root, bytes) : scatter_pieces(blocks, own, root, bytes);
+    return first_error(fits ? scatter_here(blocks, own, root, bytes) : scatter_pieces(blocks, own, root, bytes),
+                       length);
   }
-  const bool is_root = comm_.rank() == root;
   const std::vector<int> leaders = leaders_for(root);
   const int leader = leaders[at(own_host())];
   const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes), !is_root) : ByHost{};
@@ -108,7 +117,7 @@ HostTeam::Outcome HostTeam::scatter(const std::optional<Buffer>& own, const Bloc
     const auto packed = is_root ? std::nullopt : std::optional{all.hosts[at(own_host())]};
     build_scatterv(schedule, packed, all.hosts, hosts_.of_rank[at(root)]);
   }));
-  return scatter_here(is_root ? blocks : all.ranks, own, leader, bytes);
+  return first_error(scatter_here(is_root ? blocks : all.ranks, own, leader, bytes), length);
 }
 
 int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes) {
@@ -116,7 +125,7 @@ int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& ow
   const std::uint64_t all = bytes * static_cast<std::uint64_t>(segment_.size() - 1);
   OPAL_MPI_STEP(segment_.fill_by(from, all, [&](std::byte* slot) {
     for (int to = 0; to < segment_.size(); ++to) {
-      if (to != from) put(block(blocks, hosts_.here[at(to)]), slot + bytes * among_others(from, to));
+      if (to != from) put(block(blocks, hosts_.here[at(to)]), 0, {slot + bytes * among_others(from, to), bytes});
     }
   }));
   if (comm_.rank() != leader) {
@@ -203,12 +212,13 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   const std::uint64_t most = one_host() ? segment_.slot_bytes() : config_.share_slot.bytes / hosts_.most;
   const bool fits = bytes <= most / static_cast<std::uint64_t>(comm_.size());
   if (!fits && (!one_host() || bytes > longest_.alltoall)) return std::nullopt;
-  if (bytes == 0) return MPI_SUCCESS;
-  if (!fits) return alltoall_pieces(out, in, bytes);
+  const int length = check_length(block(out, me), bytes);
+  if (bytes == 0) return length;
+  if (!fits) return first_error(alltoall_pieces(out, in, bytes), length);
   segment_.begin(bytes * static_cast<std::uint64_t>(comm_.size() - 1));
   OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) {
     for (int rank = 0; rank < comm_.size(); ++rank) {
-      if (rank != me) put(block(out, rank), slot + bytes * among_others(me, rank));
+      if (rank != me) put(block(out, rank), 0, {slot + bytes * among_others(me, rank), bytes});
     }
   }));
   if (&out != &in) p2p::copy(block(out, me), block(in, me));
@@ -218,7 +228,7 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
     const int rank = hosts_.here[at(other)];
     get(segment_.slot(other) + bytes * among_others(rank, me), block(in, rank));
   }
-  return one_host() ? MPI_SUCCESS : alltoall_between(in, bytes);
+  return one_host() ? length : first_error(alltoall_between(in, bytes), length);
 }
 
 /// Exchanges pair by pair, one slot of each rank at a time: so MPI_IN_PLACE overwrites no bytes before they are read.

@@ -40,6 +40,26 @@ static void truncation(void) {
   CHECK_EQ(place, 2);
 }
 
+/* Rank 0 of scatter and all ranks of alltoall send more than is received.  It is an error at a sender or at the
+ * receivers, and goes nowhere else: what the ranks exchange afterwards is right. */
+static void longer_blocks(int sent, int received) {
+  enum { kMost = 1000 };
+  static int out[2 * kMost], in[2 * kMost + 1];
+  int classes[2] = {MPI_SUCCESS, MPI_SUCCESS}, worst[2];
+  for (int i = 0; i < 2 * kMost; ++i) out[i] = -5;
+  for (int i = 0; i <= 2 * kMost; ++i) in[i] = -6;
+  if (size != 2) return;
+  classes[0] = class_of(MPI_Alltoall(out, sent, MPI_INT, in, received, MPI_INT, MPI_COMM_WORLD));
+  for (int i = 2 * received; i <= 2 * kMost; ++i) CHECK_EQ(in[i], -6);
+  classes[1] = class_of(MPI_Scatter(out, sent, MPI_INT, in, received, MPI_INT, 0, MPI_COMM_WORLD));
+  for (int i = 2 * received; i <= 2 * kMost; ++i) CHECK_EQ(in[i], -6);
+  for (int i = 0; i < 100; ++i) { /* all that is in shared memory is used again */
+    CHECK_EQ(MPI_Allreduce(classes, worst, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD), MPI_SUCCESS);
+    CHECK_EQ(worst[0], MPI_ERR_TRUNCATE);
+    CHECK_EQ(worst[1], MPI_ERR_TRUNCATE);
+  }
+}
+
 static void buffers(void) {
   static char room[MPI_BSEND_OVERHEAD + 64], big[1024];
   int value = 0, bytes = 0;
@@ -352,6 +372,8 @@ int main(int argc, char** argv) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   truncation();
+  longer_blocks(1000, 10);
+  longer_blocks(1000, 0);
   buffers();
   operations();
   predefined_objects_stay();
