@@ -76,7 +76,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   for (const int rank : here) {
     p2p::Peer& peer = comm.peer(rank);
     const am::Lock::Guard guard{comm.engine().lock()};
-    // TeamSegment needs a connection to wake the peer and to notice its failure.
+    // TeamSegment needs a connection to wake the peer and to detect its failure.
     ready = ready && (rank == comm.rank() || comm.engine().reach(peer) == MPI_SUCCESS);
     peers.push_back(&peer);
   }
@@ -98,8 +98,13 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   const am::Config& waits = job.waits();
   const bool fences_paid = std::all_of(hosts.here.begin(), hosts.here.end(),
                                        [&](int rank) { return all[static_cast<std::size_t>(rank)].fences == 1; });
-  TeamSegment segment{std::move(memory), slot,          static_cast<int>(own),
-                      std::move(peers),  comm.engine(), {waits.spin, cores_shared, fences_paid}};
+  TeamSegment segment{std::move(memory),
+                      slot,
+                      static_cast<int>(own),
+                      std::move(peers),
+                      comm.collective(),
+                      comm.engine(),
+                      {waits.spin, cores_shared, fences_paid}};
   return std::unique_ptr<HostTeam>{new HostTeam{comm, std::move(hosts), std::move(segment), longest}};
 }
 

@@ -35,7 +35,7 @@ std::uint64_t TeamSegment::bytes_for(int ranks, std::uint64_t slot_bytes, bool c
 }
 
 TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers,
-                         p2p::Engine& engine, Manner manner)
+                         const p2p::Channel& channel, p2p::Engine& engine, Manner manner)
     : memory_(std::move(memory)),
       head_(reinterpret_cast<Head*>(memory_.bytes().data())),  // zeroes are valid counters
       ranks_(memory_.bytes().data() + sizeof(Head)),
@@ -48,9 +48,9 @@ TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, 
       own_bit_(std::uint64_t{1} << rank),
       others_((UINT64_MAX >> (kMostRanks - peers.size())) & ~own_bit_),
       peers_(std::move(peers)),
+      channel_(channel),
       engine_(engine),
-      manner_(manner),
-      failures_seen_(engine.failures()) {}
+      manner_(manner) {}
 
 void TeamSegment::arrive() noexcept {
   header(rank_, place_).exchange.store(exchange_, std::memory_order_release);
@@ -122,7 +122,7 @@ int TeamSegment::sleep(const Want& want) noexcept {
   engine_.wait_until(
       [&] {
         held = holds(want, rank_);
-        if (held || lost_a_peer()) return true;
+        if (held || lost_a_process()) return true;
         if ((head_->sleepers.load(std::memory_order_relaxed) & own_bit_) == 0) {
           // Set the bit, fence, then test: with the sender's fence in tell_sleepers(), either the waker sees the bit
           // or this rank sees the store.  The bit may be clear here again, since a late waker took it for an earlier
@@ -138,10 +138,11 @@ int TeamSegment::sleep(const Want& want) noexcept {
   return held ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
 }
 
-bool TeamSegment::lost_a_peer() noexcept {
-  if (engine_.failures() == failures_seen_) return false;
+bool TeamSegment::lost_a_process() noexcept {
+  if (engine_.failures() == 0) [[likely]]
+    return false;
   const am::Lock::Guard guard{engine_.lock()};
-  return std::any_of(peers_.begin(), peers_.end(), [](const p2p::Peer* peer) { return peer->failed; });
+  return channel_.broken;
 }
 
 void TeamSegment::tell_sleepers() noexcept {

@@ -6,7 +6,7 @@
 // it has read the data of the others.
 // A waiting rank polls, then writes its Want into its line, sets its bit among the sleepers and sleeps in its Engine.
 // The rank that makes the Want true wakes it by a message (Engine::wake).
-// Owns the mapping; borrows Engine and peers.  Threads: one at a time.
+// Owns the mapping; borrows Engine, channel and peers.  Threads: one at a time.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -42,15 +42,17 @@ class TeamSegment {
 
   /// Requires: `memory` has bytes_for(peers.size(), slot_bytes, manner.core_is_shared) bytes, zeroed by its maker;
   /// slot_bytes is a multiple of 64; peers[rank] is this process, and Engine::reach() has connected all others.
-  TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers, p2p::Engine& engine,
-              Manner manner);
+  /// `channel`: of the communicator's collectives.
+  TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers,
+              const p2p::Channel& channel, p2p::Engine& engine, Manner manner);
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
   [[nodiscard]] bool core_is_shared() const noexcept { return manner_.core_is_shared; }
 
-  // --- One exchange, in this order.  Waits return an error class: MPI_ERR_PROC_ABORTED when a rank has failed.
+  // --- One exchange, in this order.  Waits return an error class: MPI_ERR_PROC_ABORTED when a process of the
+  //     communicator has failed, on any host.
 
   /// Begins the next exchange and ends the reading of earlier ones.  `most`, equal in all ranks: the most bytes that a
   /// rank fills in.  Up to kCellBytes the functions below that name a slot use a cell.  If ranks do not know how much
@@ -221,7 +223,9 @@ class TeamSegment {
   }
   /// Whether `want` of the rank `waiting` is true.
   [[nodiscard]] bool holds(const Want& want, int waiting) const noexcept;
-  [[nodiscard]] bool lost_a_peer() noexcept;
+  /// Whether a process of the communicator has failed.  One of another host counts: a leader that waits for it ends
+  /// the collective with an error, and never fills its slot.
+  [[nodiscard]] bool lost_a_process() noexcept;
   int wait(const Want& want) noexcept;
   /// Polls for manner_.spin; yield_while_waiting() yields the core between polls.  Returns whether `want` is true.
   bool spin(const Want& want) noexcept;
@@ -249,6 +253,7 @@ class TeamSegment {
   const std::uint64_t own_bit_;
   const std::uint64_t others_;  // the bits of all other ranks
   const std::vector<p2p::Peer*> peers_;
+  const p2p::Channel& channel_;
   p2p::Engine& engine_;
   const Manner manner_;
   std::unique_ptr<opal::YieldPolicy> yield_policy_ = std::make_unique<opal::YieldPolicy>();
@@ -261,7 +266,6 @@ class TeamSegment {
   std::uint64_t came_ = 0;                         // bits of the ranks that have filled their slot in this exchange
   std::array<std::uint64_t, kFinished> filled_{};  // by place: the exchange in which this rank last filled it
   std::uint64_t all_finished_ = 0;                 // all other ranks are known to have finished it
-  std::uint32_t failures_seen_;                    // Engine::failures() at construction
 };
 
 }  // namespace mpi_shim::coll
