@@ -36,7 +36,7 @@ class TransferTable {
     if (find(id) == nullptr) return;
     Slot& slot = slots_[id & 0xffffffffU];
     slot.transfer = nullptr;
-    ++slot.generation;
+    if (++slot.generation == 0) slot.generation = 1;
     free_.push_back(static_cast<std::uint32_t>(id & 0xffffffffU));
   }
 
@@ -53,7 +53,7 @@ class TransferTable {
  private:
   struct Slot {
     T* transfer = nullptr;
-    std::uint32_t generation = 1;  // grows with each remove(); not 0, so that no number is 0
+    std::uint32_t generation = 1;  // grows with each remove(); never 0, so that no number is 0
   };
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
