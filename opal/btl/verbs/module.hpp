@@ -144,6 +144,7 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   bool some_broken_ = false;
   bool some_stalled_ = false;
   bool some_failed_ = false;
+  std::vector<Endpoint*> resuming_;  // copied from living(): a completion of a failed operation may connect to a peer
   bool armed_ = false;
   bool poll_events_now_ = true;  // in the next progress()
   std::size_t batches_ = 0;      // open batches

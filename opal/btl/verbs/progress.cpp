@@ -171,9 +171,9 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   }
   if (some_stalled_) {
     some_stalled_ = some_failed_ = false;
-    std::vector<Endpoint*> endpoints;  // a copy: a completion of a failed operation may connect to another peer
-    for (const auto& [peer, endpoint] : living()) endpoints.push_back(endpoint.get());
-    for (Endpoint* const endpoint : endpoints) {
+    resuming_.clear();
+    for (const auto& [peer, endpoint] : living()) resuming_.push_back(endpoint.get());
+    for (Endpoint* const endpoint : resuming_) {
       if (!endpoint->dead()) endpoint->resume();
     }
   }
