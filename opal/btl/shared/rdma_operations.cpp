@@ -10,11 +10,15 @@ void RdmaOperations::finish(RdmaOperation& operation, const Error& why) noexcept
   if (!flushes_.empty()) check_flushes();
 }
 
-bool RdmaOperations::open_before(const Flush& flush) const noexcept {
-  return std::any_of(slots_.begin(), slots_.end(), [&](const auto& operation) {
-    return (operation->kind == RdmaOperation::Kind::put || operation->kind == RdmaOperation::Kind::atomic) &&
-           (flush.to == nullptr || operation->to == flush.to) && operation->order <= flush.upto;
-  });
+bool RdmaOperations::is_awaited(const RdmaOperation& operation, const Flush& flush) noexcept {
+  return (operation.kind == RdmaOperation::Kind::put || operation.kind == RdmaOperation::Kind::atomic) &&
+         (flush.to == nullptr || operation.to == flush.to) && operation.order <= flush.upto;
+}
+
+void RdmaOperations::tell_flushes(const RdmaOperation& ended) noexcept {
+  for (Flush& flush : flushes_) {
+    if (is_awaited(ended, flush)) --flush.open;
+  }
 }
 
 std::size_t RdmaOperations::active(const void* carrier) const noexcept {
@@ -25,15 +29,18 @@ std::size_t RdmaOperations::active(const void* carrier) const noexcept {
 
 Post RdmaOperations::flush(const Endpoint* to, Completion& completion) noexcept {
   completion.error = {};
-  const Flush flush{to, posted_, &completion};
-  if (active_ == 0 || !open_before(flush)) return Post::done;
+  if (active_ == 0) return Post::done;
+  Flush flush{to, posted_, 0, &completion};
+  flush.open = static_cast<std::size_t>(std::count_if(
+      slots_.begin(), slots_.end(), [&](const auto& operation) { return is_awaited(*operation, flush); }));
+  if (flush.open == 0) return Post::done;
   flushes_.push_back(flush);
   return Post::queued;
 }
 
 void RdmaOperations::check_flushes() noexcept {
   for (std::size_t i = 0; i < flushes_.size();) {
-    if (open_before(flushes_[i])) {
+    if (flushes_[i].open != 0) {
       ++i;
       continue;
     }

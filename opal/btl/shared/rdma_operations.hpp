@@ -89,6 +89,8 @@ class OPAL_EXPORT RdmaOperations {
 
   /// Frees the slot and returns the completion, which the caller finishes.  Does not check flushes.
   Completion& end(RdmaOperation& operation) {
+    if (!flushes_.empty()) [[unlikely]]
+      tell_flushes(operation);
     operation.kind = RdmaOperation::Kind::none;
     ++operation.generation;
     --active_;
@@ -99,7 +101,8 @@ class OPAL_EXPORT RdmaOperations {
   /// Frees the slot, finishes its completion with `why`, and completes the flushes that waited for it alone.
   void finish(RdmaOperation& operation, const Error& why) noexcept;
 
-  /// Completes when every put and atomic posted before on `to` (null: on any endpoint) has ended.
+  /// Completes when every put and atomic posted before on `to` (null: on any endpoint) has ended.  Cost: a scan of all
+  /// slots, once.
   /// Returns `done` or `queued`.
   Post flush(const Endpoint* to, Completion& completion) noexcept;
 
@@ -123,9 +126,11 @@ class OPAL_EXPORT RdmaOperations {
   struct Flush {
     const Endpoint* to;  // null: all
     std::uint64_t upto;  // waits for operations whose `order` is not higher
+    std::size_t open;    // such operations that are in flight
     Completion* completion;
   };
-  [[nodiscard]] bool open_before(const Flush& flush) const noexcept;
+  [[nodiscard]] static bool is_awaited(const RdmaOperation& operation, const Flush& flush) noexcept;
+  void tell_flushes(const RdmaOperation& ended) noexcept;
   void check_flushes() noexcept;
 
   std::vector<std::unique_ptr<RdmaOperation>> slots_;  // grows on demand
