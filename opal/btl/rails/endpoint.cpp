@@ -225,10 +225,9 @@ Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   if (!ready) return Post::again;
   std::vector<std::byte>& bytes = kept_[next_ % kWindow];
   const wire::Envelope envelope{next_, expected_, tag, wire::Kind::message, 0, 0};
-  bytes.resize(sizeof envelope + header.size() + payload.size());  // its room stays from message to message
-  std::memcpy(bytes.data(), &envelope, sizeof envelope);
-  auto at = std::copy(header.begin(), header.end(), bytes.begin() + sizeof envelope);
-  std::copy(payload.begin(), payload.end(), at);
+  bytes.clear();  // its room stays from message to message; resize() would fill it with zeros first
+  bytes.reserve(sizeof envelope + header.size() + payload.size());
+  for (const ByteSpan part : {bytes_of(envelope), header, payload}) bytes.insert(bytes.end(), part.begin(), part.end());
   if (send_kept(next_) != Post::done) return Post::again;  // a broken route is replaced by settle()
   sent_ = ++next_;
   return Post::done;
