@@ -83,17 +83,17 @@ int shared_query(Call& call, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_u
   if (window->flavor() == rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "MPI_Win_shared_query is not defined for a dynamic window");
   }
-  *size = 0;  // the result for a rank without memory, and for memory that is not mapped in this process
-  *disp_unit = 1;
+  *size = 0;       // the result for a rank without memory, and for memory that is not mapped in this process
+  *disp_unit = 1;  // the result if no rank has memory
   *static_cast<void**>(baseptr) = nullptr;
   if (rank == MPI_PROC_NULL) {  // the first rank that has memory
     for (rank = 0; rank < window->size() && window->target(rank).size == 0;) ++rank;
     if (rank == window->size()) return MPI_SUCCESS;
   }
   const rma::Target& target = window->target(rank);
+  *disp_unit = static_cast<Unit>(target.disp_unit);
   if (target.mapped == nullptr || target.size == 0 || !opal::gpu::is_host(target.mapped)) return MPI_SUCCESS;
   *size = static_cast<MPI_Aint>(target.size);
-  *disp_unit = static_cast<Unit>(target.disp_unit);
   *static_cast<void**>(baseptr) = target.mapped;
   return MPI_SUCCESS;
 }

@@ -326,6 +326,26 @@ static void shared_memory(MPI_Comm comm) {
   CHECK_EQ(MPI_Win_free(&win), MPI_SUCCESS);
 }
 
+/* Only the last rank has memory, each rank has another unit.  All ranks of `comm` run on one host. */
+static void shared_memory_of_one(MPI_Comm comm) {
+  int rank = -1, size = 0, unit = -1;
+  CHECK_EQ(MPI_Comm_rank(comm, &rank), MPI_SUCCESS);
+  CHECK_EQ(MPI_Comm_size(comm, &size), MPI_SUCCESS);
+  void *mine, *theirs;
+  MPI_Aint bytes = -1;
+  MPI_Win win;
+  CHECK_EQ(MPI_Win_allocate_shared(rank == size - 1 ? 64 : 0, 2 + rank, MPI_INFO_NULL, comm, &mine, &win), MPI_SUCCESS);
+  for (int other = 0; other < size; ++other) {
+    CHECK_EQ(MPI_Win_shared_query(win, other, &bytes, &unit, &theirs), MPI_SUCCESS);
+    CHECK_EQ(bytes, other == size - 1 ? 64 : 0);
+    CHECK_EQ(unit, 2 + other);
+    CHECK((theirs != NULL) == (other == size - 1));
+  }
+  CHECK_EQ(MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &theirs), MPI_SUCCESS);
+  CHECK(bytes == 64 && unit == size + 1 && theirs != NULL);
+  CHECK_EQ(MPI_Win_free(&win), MPI_SUCCESS);
+}
+
 static int handled = 0;
 static void on_error(MPI_Win* win, int* code, ...) {
   CHECK(*win != MPI_WIN_NULL);
@@ -394,6 +414,7 @@ int main(int argc, char** argv) {
     MPI_Comm host = MPI_COMM_NULL;
     CHECK_EQ(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), MPI_SUCCESS);
     shared_memory(host);
+    shared_memory_of_one(host);
     CHECK_EQ(MPI_Comm_free(&host), MPI_SUCCESS);
   }
   mistakes();
