@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans and reduce-scatters of a HostTeam.  Across hosts they require that the ranks of each host are consecutive; the
-// leaders then exchange only the combined values of their hosts.
+// Scans of a HostTeam, on one host only, and reduce-scatters.  Across hosts these require that the ranks of each host
+// are consecutive; the leaders then exchange only the combined values of their hosts.
 #include <algorithm>
 #include <numeric>
 
@@ -12,39 +12,11 @@
 namespace mpi_shim::coll {
 
 HostTeam::Outcome HostTeam::scan(const Buffer& from, const Buffer& to, const op::Op& op, bool exclusive) {
-  if (!hosts_.in_order || !takes(from, op)) return std::nullopt;
+  if (!one_host() || !takes(from, op)) return std::nullopt;
   const bool gets = !exclusive || comm_.rank() != 0;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, gets ? OnHost::Use::write : OnHost::Use::read};
-  std::byte* const result = out.buffer().base();
-  return one_host() ? scan_here(in.buffer(), result, op, exclusive) : scan_between(in.buffer(), result, op, exclusive);
-}
-
-/// The last rank of each host, which has the host's result, is the leader here.  The leaders run an exclusive scan, and
-/// each rank combines the result of the hosts before its own with its result within the host.
-int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
-  if (in.bytes() == 0) return MPI_SUCCESS;
-  const auto count = static_cast<std::int64_t>(in.count());
-  const bool is_last = segment_.rank() == segment_.size() - 1;
-  const bool has_result = !exclusive || segment_.rank() != 0;  // scan_here() writes `out`
-  std::vector<int> leaders;
-  for (const std::vector<int>& ranks : hosts_.ranks) leaders.push_back(ranks.back());
-  std::byte* const before = packed(2 * in.bytes());
-  std::byte* const whole = before + in.bytes();  // at the last rank: the result of the whole host
-  if (is_last) opal::copy_host_memory(whole, in.base(), in.bytes());
-  OPAL_MPI_STEP(scan_here(in, out, op, exclusive));
-  if (is_last && !exclusive) opal::copy_host_memory(whole, out, in.bytes());
-  if (is_last && exclusive && has_result) op.apply(out, whole, count, in.type());
-  OPAL_MPI_STEP(
-      among(leaders, [&](Schedule& schedule) { build_scan(schedule, in.at(whole), in.at(before), op, true); }));
-  if (own_host() == 0) return MPI_SUCCESS;
-  OPAL_MPI_STEP(bcast_here(in.at(before), segment_.size() - 1));
-  if (has_result) {
-    op.apply(before, out, count, in.type());
-  } else {
-    opal::copy_host_memory(out, before, in.bytes());
-  }
-  return MPI_SUCCESS;
+  return scan_here(in.buffer(), out.buffer().base(), op, exclusive);
 }
 
 /// A pipeline along the ranks: each rank combines the previous rank's slot with its own piece into its own slot, while

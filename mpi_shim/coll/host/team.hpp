@@ -64,7 +64,7 @@ class HostTeam {
   Outcome scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   /// Blocks of any size; every rank knows all sizes.
   Outcome allgather(const std::optional<Buffer>& own, const Blocks& blocks);
-  /// &out == &in is MPI_IN_PLACE, here and in alltoallv().
+  /// &out == &in is MPI_IN_PLACE, here and in alltoallv(), which then returns nullopt.
   Outcome alltoall(const Blocks& out, const Blocks& in);
   /// Blocks of any size; only the sender and the receiver of a block know its size.
   Outcome gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
@@ -115,14 +115,12 @@ class HostTeam {
   int alltoall_between(const Blocks& in, std::uint64_t bytes);
   /// `longest`: the bytes of the longest block; not 0.
   int allgather_here(const std::optional<Buffer>& own, const Blocks& blocks, std::uint64_t longest);
-  struct PairsAre {
-    bool to_one = false;    ///< each rank has a block for at most one rank (gatherv)
-    bool in_place = false;  ///< the outgoing blocks are in the receive buffers
+  enum class Targets {
+    one,  ///< each rank has a block for at most one rank (gatherv)
+    many,
   };
   /// `out`, `in`: by rank, the block for, or from, another rank; null: there is none.
-  int exchange_pairs(std::vector<const Buffer*> out, std::vector<const Buffer*> in, PairsAre are);
-  /// Copies the blocks that are not null into packed() memory and makes `blocks` point to the copies, which it returns.
-  Blocks put_aside(std::span<const Buffer*> blocks);
+  int exchange_pairs(std::vector<const Buffer*> out, std::vector<const Buffer*> in, Targets targets);
   /// Memory of at least `bytes` bytes for packed blocks, valid until the next call; its allocation is reused.
   std::byte* packed(std::uint64_t bytes);
 
@@ -134,7 +132,6 @@ class HostTeam {
   /// `most`: elements for each rank that one exchange carries.
   int reduce_scatter_here(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts, const op::Op& op,
                           std::uint64_t most);
-  int scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive);
   int reduce_scatter_between(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts, const op::Op& op);
   /// Whether each rank reduces one part of `piece`.  Otherwise each receiver of the result reduces the whole piece.
   [[nodiscard]] bool makes_parts(const Buffer& piece, int to) const noexcept;

@@ -93,31 +93,32 @@ HostTeam::Outcome HostTeam::gatherv(const std::optional<Buffer>& own, const Bloc
   std::vector<const Buffer*> out(at(comm_.size()));
   if (!is_root) out[at(root)] = &*own;
   return exchange_pairs(std::move(out), is_root ? addresses_of(blocks) : std::vector<const Buffer*>(at(comm_.size())),
-                        {.to_one = true});
+                        Targets::one);
 }
 
 HostTeam::Outcome HostTeam::scatterv(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const bool is_root = comm_.rank() == root;
   std::vector<const Buffer*> in(at(comm_.size()));
   if (!is_root) in[at(root)] = &*own;
-  const int outcome =
-      exchange_pairs(is_root ? addresses_of(blocks) : std::vector<const Buffer*>(at(comm_.size())), std::move(in), {});
+  const int outcome = exchange_pairs(is_root ? addresses_of(blocks) : std::vector<const Buffer*>(at(comm_.size())),
+                                     std::move(in), Targets::many);
   if (is_root && own) p2p::copy(blocks[at(root)], *own);
   return outcome;
 }
 
 HostTeam::Outcome HostTeam::alltoallv(const Blocks& out, const Blocks& in) {
-  const bool in_place = &out == &in;
-  if (!in_place) p2p::copy(out[at(comm_.rank())], in[at(comm_.rank())]);
-  return exchange_pairs(addresses_of(out), addresses_of(in), {.in_place = in_place});
+  if (&out == &in) return std::nullopt;  // MPI_IN_PLACE, in all ranks
+  p2p::copy(out[at(comm_.rank())], in[at(comm_.rank())]);
+  return exchange_pairs(addresses_of(out), addresses_of(in), Targets::many);
 }
 
-int HostTeam::exchange_pairs(std::vector<const Buffer*> out, std::vector<const Buffer*> in, PairsAre are) {
+int HostTeam::exchange_pairs(std::vector<const Buffer*> out, std::vector<const Buffer*> in, Targets targets) {
   const int me = segment_.rank();
   const int tag = next_tag();
   const std::vector<int>& here = hosts_.here;
-  const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for that rank
-  Contribution contribution{segment_, longest_.message, are.to_one ? 1 : here.size()};
+  const bool to_one = targets == Targets::one;
+  const auto index = [&](int place) { return to_one ? 0 : at(place); };  // of the block for that rank
+  Contribution contribution{segment_, longest_.message, to_one ? 1 : here.size()};
   out[at(comm_.rank())] = in[at(comm_.rank())] = nullptr;
   segment_.begin(TeamSegment::kCellBytes);
 
@@ -135,8 +136,6 @@ int HostTeam::exchange_pairs(std::vector<const Buffer*> out, std::vector<const B
   for (int place = 0; place < segment_.size(); ++place) {
     if (has_any && !contribution.by_message(index(place))) out[at(here[at(place)])] = nullptr;
   }
-  Blocks aside;
-  if (are.in_place) aside = put_aside(out);
 
   int error = MPI_SUCCESS;
   for (int step = 1; step < segment_.size(); ++step) {
@@ -153,23 +152,6 @@ int HostTeam::exchange_pairs(std::vector<const Buffer*> out, std::vector<const B
   const int exchanged =
       run(comm_, Team{comm_.rank(), comm_.size()}, tag, [&](Schedule& schedule) { build_exchange(schedule, out, in); });
   return first_error(error, exchanged);
-}
-
-Blocks HostTeam::put_aside(std::span<const Buffer*> blocks) {
-  if (std::ranges::all_of(blocks, [](const Buffer* block) { return block == nullptr; })) return {};
-  std::uint64_t bytes = 0;
-  for (const Buffer* block : blocks) bytes += block == nullptr ? 0 : block->bytes();
-  std::byte* to = packed(bytes);
-  Blocks aside;
-  aside.reserve(blocks.size());  // `blocks` points to its elements, which must not move
-  for (const Buffer*& block : blocks) {
-    if (block == nullptr) continue;
-    coll::put(*block, to);
-    aside.push_back(Buffer::of_bytes(to, block->bytes()));
-    to += block->bytes();
-    block = &aside.back();
-  }
-  return aside;
 }
 
 }  // namespace mpi_shim::coll
