@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "mpi_shim/base/library_thread.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
 
@@ -24,7 +25,10 @@ Schedule& Scheduler::begin(comm::Communicator& comm, const Team& team, int tag) 
   return schedule;
 }
 
-Schedule::Schedule(Scheduler& scheduler) noexcept : Request(kActions, &scheduler.engine_), scheduler_(scheduler) {}
+Schedule::Schedule(Scheduler& scheduler) noexcept
+    : Request(kActions, &scheduler.engine_),
+      Stalled{[](Stalled& self) noexcept { return static_cast<Schedule&>(self).end_deferred_round(); }},
+      scheduler_(scheduler) {}
 
 const Request::Actions Schedule::kActions{act<&Schedule::begin_rounds>, act<&Schedule::put_away>};
 
@@ -77,9 +81,9 @@ void Schedule::run() noexcept {
   while (position_ < steps_.size()) {
     pending_ = 1;  // keeps the round open while messages complete inside start_round()
     start_round();
-    if (--pending_ != 0) {
+    if (--pending_ != 0 || defer_round()) {
       running_ = false;
-      return;  // one_done() continues with the last message
+      return;  // one_done() continues with the last message, or end_deferred_round()
     }
     finish_round();
   }
@@ -122,6 +126,25 @@ void Schedule::finish_round() noexcept {
   }
 }
 
+bool Schedule::defer_round() noexcept {
+  if (!is_library_thread) [[likely]]
+    return false;
+  std::size_t step = position_;
+  const auto is_users = [](const Step& one) { return one.op != nullptr && one.op->is_user_defined(); };
+  while (step < steps_.size() && steps_[step].kind != Step::Kind::end_round && !is_users(steps_[step])) ++step;
+  if (step == steps_.size() || !is_users(steps_[step])) return false;
+  scheduler_.engine_.wait_for_transport(*this);
+  scheduler_.engine_.context().wake_sleepers();  // the application may sleep until this schedule is done
+  return true;
+}
+
+bool Schedule::end_deferred_round() noexcept {
+  if (is_library_thread) return false;
+  finish_round();
+  run();
+  return true;
+}
+
 void Schedule::watch(Request& request) noexcept {
   ++pending_;
   request.set_watcher({[](void* self, Request& done) noexcept { static_cast<Schedule*>(self)->one_done(done); }, this});
@@ -131,7 +154,7 @@ void Schedule::watch(Request& request) noexcept {
 void Schedule::one_done(Request& request) noexcept {
   if (outcome_.error == MPI_SUCCESS) outcome_.error = request.outcome().error;
   request.put_back();
-  if (--pending_ != 0 || running_) return;
+  if (--pending_ != 0 || running_ || defer_round()) return;
   finish_round();
   run();
 }

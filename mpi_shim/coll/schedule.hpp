@@ -2,7 +2,8 @@
 // mpi_shim/coll/schedule.hpp — a collective operation as rounds of steps, and the code that runs them.
 // An algorithm adds the steps of this process.  The messages of a round start together.  When all are complete, the
 // local steps of the round (copies, reductions) run in the order in which they were added; then the next round starts.
-// Later rounds start inside progress, so a non-blocking collective needs no call of its own.
+// Later rounds start inside progress, so a non-blocking collective needs no call of its own.  A round that ends with a
+// function of the application ends only in a thread of the application.
 // Order rule for algorithms: the sends of a to b match the receives of b from a in the order in which they were added.
 // A Schedule is a Request; a persistent one runs its steps again at each start.
 // Owned by its Scheduler; valid from Scheduler::begin() to put_back().  Borrows buffers and, unless keep() is called,
@@ -19,6 +20,7 @@
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/p2p/engine.hpp"
+#include "mpi_shim/p2p/stalled.hpp"
 #include "mpi_shim/request/request.hpp"
 
 namespace mpi_shim::coll {
@@ -28,7 +30,7 @@ using p2p::Buffer;
 /// One Buffer for each rank: the blocks of a gather, scatter or alltoall.
 using Blocks = std::vector<Buffer>;
 
-class Schedule final : public Request {
+class Schedule final : public Request, private p2p::Stalled {
  public:
   explicit Schedule(Scheduler& scheduler) noexcept;
 
@@ -76,6 +78,11 @@ class Schedule final : public Request {
   void run() noexcept;
   void start_round() noexcept;
   void finish_round() noexcept;
+  /// If this is a thread of the library and the round ends with a function of the application: leaves the end to the
+  /// application's next round of progress, and returns true.
+  bool defer_round() noexcept;
+  /// The resume function of Stalled.
+  bool end_deferred_round() noexcept;
   /// Ends the schedule early after a failed message, whose error is the result.  The remaining sends become failure
   /// messages (wire::kFailure), so that the peers end as well; the remaining receives take and drop their messages.
   void leave_rounds() noexcept;

@@ -30,6 +30,8 @@ class Op final : public handle::Object {
   Op(LargeUserFunction* function, bool commutes) noexcept;
 
   [[nodiscard]] OpKind kind() const noexcept { return kind_; }
+  /// Whether it is a function of the application.
+  [[nodiscard]] bool is_user_defined() const noexcept { return function_ != nullptr || large_function_ != nullptr; }
   [[nodiscard]] bool is_commutative() const noexcept { return commutes_; }
   [[nodiscard]] const char* name() const noexcept { return name_; }
 

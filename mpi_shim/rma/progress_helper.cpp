@@ -8,6 +8,7 @@
 #include <csignal>
 #include <system_error>
 
+#include "mpi_shim/base/library_thread.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/core/log.hpp"
 
@@ -44,6 +45,7 @@ ProgressHelper::~ProgressHelper() {
 }
 
 void ProgressHelper::run() noexcept {
+  is_library_thread = true;
   std::chrono::microseconds nap = kShortest;
   std::unique_lock lock{mutex_};
   while (!ending_) {
