@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
 
 #include "opal/core/system/fd.hpp"
+#include "tests/harness/program.hpp"
 #include "tests/memory/no_free_descriptor.hpp"
 
 namespace opal::memory {
@@ -54,22 +54,18 @@ TEST(ProcessMaps, IsNotCompleteIfTheListCannotBeOpened) {
 class FileWithALongName : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string root = std::filesystem::temp_directory_path() / "opal_maps_XXXXXX";
-    ASSERT_NE(::mkdtemp(root.data()), nullptr);
-    root_ = root;
-    std::filesystem::path path = root_;
+    std::filesystem::path path = directory_.path();
     for (int i = 0; i < 10; ++i) path /= std::string(250, '\n');
     std::filesystem::create_directories(path);
     fd_ = Fd{::open((path / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
     ASSERT_TRUE(fd_);
     ASSERT_EQ(::ftruncate(fd_.get(), 2 * kPage), 0);
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
   Fd fd_;
 
  private:
-  std::filesystem::path root_;
+  const test::Scratch directory_;
 };
 
 TEST_F(FileWithALongName, IsAnEntryAsAnyOther) {

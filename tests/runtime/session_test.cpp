@@ -2,7 +2,6 @@
 // Session directories: whose they are, and which of them are stale.
 #include "runtime/host/session.hpp"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <filesystem>
 
 #include "opal/core/environment.hpp"
+#include "tests/harness/program.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -24,8 +24,7 @@ constexpr uid_t kNobody = 65534;
 class SessionTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    fs::create_directories(directory_);
-    ASSERT_EQ(::setenv("TMPDIR", directory_.c_str(), 1), 0);  // NOLINT(concurrency-mt-unsafe)
+    ASSERT_EQ(::setenv("TMPDIR", directory_.path().c_str(), 1), 0);  // NOLINT(concurrency-mt-unsafe)
   }
   void TearDown() override {
     if (before_) {
@@ -33,11 +32,10 @@ class SessionTest : public ::testing::Test {
     } else {
       (void)::unsetenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
     }
-    fs::remove_all(directory_);
   }
 
   const std::optional<std::string> before_ = opal::environment("TMPDIR");
-  const fs::path directory_ = fs::path{::testing::TempDir()} / fmt::format("opal-sessions-{}", ::getpid());
+  const opal::test::Scratch directory_;
 };
 
 /// The directory of a session whose owner on the host `name` has ended; empty where no host name can be set.

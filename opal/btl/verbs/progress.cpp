@@ -100,8 +100,8 @@ void Module::on_device_event(const ibv_async_event& event) noexcept {
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR: return on_device_gone(what);
     case IBV_EVENT_PORT_ERR:
-      if (!listener_.id) break;  // the module is being closed, or the device is being removed
-      if (event.element.port_num != listener_.id->port_num) break;  // another port of the device
+      // No id: the module is being closed, or the device is being removed.  Another port of the device is not ours.
+      if (!listener_.id || event.element.port_num != listener_.id->port_num) break;
       log::warn("btl.verbs", "device {}: its port is down", device_.name());
       // The port may return before the device's retries are exhausted.  Peers that another rail reaches fail over now.
       for (const auto& [peer, endpoint] : living()) {
