@@ -14,8 +14,9 @@ namespace mpi_shim::rma {
 namespace {
 
 // Bytes up to which messages cost less than the transport's put and get if the target polls.
-constexpr std::uint64_t kMessageGets = 4 << 10;  // in a longer get the target helps (btl_sm_help_from)
-constexpr std::uint64_t kMessagePuts = 512 << 10;
+constexpr std::uint64_t kMessageGets = 4 << 10;   // in a longer get the target helps
+constexpr std::uint64_t kMessagePuts = 32 << 10;  // and in a longer put; a message copies each byte twice
+constexpr std::uint64_t kMessageUpdates = 512 << 10;
 
 constexpr int kFewBlocks = 4;  // up to 4 puts cost no more than one access message and its answer
 
@@ -251,7 +252,7 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   if (there.bytes() == 0 || (!stores && result == nullptr)) return give_done_request(request);
   Target& target = this->target(place.rank);
   ChosenPath chosen;
-  if (const int error = choose_path(target, there, kMessagePuts, chosen); error != MPI_SUCCESS) return error;
+  if (const int error = choose_path(target, there, kMessageUpdates, chosen); error != MPI_SUCCESS) return error;
   if (chosen.path == Target::Path::mapped) {
     const int error = update_mapped(target, kind, origin, result, here(target, there));
     return error == MPI_SUCCESS ? give_done_request(request) : error;
@@ -277,7 +278,7 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   const ByteSpan operands = ByteSpan{room}.first(2 * there.bytes());
   Target& target = this->target(place.rank);
   ChosenPath chosen;
-  if (const int error = choose_path(target, there, kMessagePuts, chosen); error != MPI_SUCCESS) return error;
+  if (const int error = choose_path(target, there, kMessageUpdates, chosen); error != MPI_SUCCESS) return error;
   if (chosen.path != Target::Path::messages) return swap_directly(target, chosen, operands, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();

@@ -42,9 +42,8 @@ std::optional<std::uint64_t> value(const std::vector<SwitchPoint>& points, std::
 Measurements machine() {
   Measurements measured;
   measured[Path::box] = line(300, 0.30, 64, 32768);
-  measured[Path::fragment] = line(900, 0.18, 64, 32768);        // the box is ahead by more than noise to 4 KiB
-  measured[Path::alone] = line(1200, 0.15, 64, 1 << 20);        // messages win to 8 KiB
-  measured[Path::pipelined] = line(2500, 0.04, 4096, 1 << 20);  // ahead of single copy from 16 KiB on
+  measured[Path::fragment] = line(900, 0.18, 64, 32768);  // the box is ahead by more than noise to 4 KiB
+  measured[Path::get] = line(1200, 0.15, 64, 1 << 20);    // messages win to 8 KiB
   measured[Path::mapped] = line(900, 0.06, 4096, 1 << 20);
   measured[Path::mapped_cooperative] = line(4000, 0.03, 4096, 1 << 20);  // ahead from 128 KiB on
   return measured;
@@ -54,24 +53,23 @@ TEST(SwitchPoints, LieWhereTheNextWayBecomesFaster) {
   const auto points = switch_points(machine());
   EXPECT_EQ(value(points, "btl_sm_fbox_limit"), 4096U + 128);
   EXPECT_EQ(value(points, "btl_sm_eager"), 8192U);
-  EXPECT_EQ(value(points, "btl_sm_help_from"), 16384U);
   EXPECT_EQ(value(points, "btl_sm_shared_help_from"), 131072U);
   for (const SwitchPoint& point : points) EXPECT_FALSE(point.reason.empty()) << point.variable;
 }
 
 TEST(SwitchPoints, OfWaysThatWereNotMeasuredKeepTheirDefaults) {
   Measurements measured = machine();
-  measured.erase(Path::alone);  // no single copy here
+  measured.erase(Path::mapped);
   const auto points = switch_points(measured);
-  EXPECT_EQ(value(points, "btl_sm_help_from"), std::nullopt);
+  EXPECT_EQ(value(points, "btl_sm_shared_help_from"), std::nullopt);
   EXPECT_TRUE(value(points, "btl_sm_eager"));
   EXPECT_TRUE(switch_points({}).empty());
 }
 
 TEST(SwitchPoints, HelpThatNeverPaysIsNeverAskedFor) {
   Measurements measured = machine();
-  measured[Path::pipelined] = line(90'000, 0.9, 4096, 1 << 20);
-  EXPECT_GT(value(switch_points(measured), "btl_sm_help_from").value_or(0), 1U << 20);
+  measured[Path::mapped_cooperative] = line(90'000, 0.9, 4096, 1 << 20);
+  EXPECT_GT(value(switch_points(measured), "btl_sm_shared_help_from").value_or(0), 1U << 20);
 }
 
 TEST(SwitchPoints, ASingleNoisyPointIsNoSwitchWhenItDiffersByLittle) {
@@ -92,8 +90,7 @@ TEST(SwitchPoints, AreValuesWithWhichTheTransportOpens) {
         Measurements measured;
         measured[Path::box] = measured[Path::fragment] = line(box, 0.1, 64, 32768);
         measured[Path::fragment][64] = 2e9;
-        measured[Path::alone] = line(get, 0.1, 64, 1 << 20);
-        measured[Path::pipelined] = line(1e3, 0.1, 4096, 1 << 20);
+        measured[Path::get] = line(get, 0.1, 64, 1 << 20);
         config::Store store;
         store.set("am_transports", "sm");
         std::string said;
@@ -141,7 +138,7 @@ TEST(PerfTune, WhatTheProgramStoresIsWhatTheNextProcessReads) {
     }
   }
   EXPECT_GE(points, 3) << output;
-  EXPECT_TRUE(measured.contains(name(Path::box)) && measured.contains(name(Path::pipelined)) &&
+  EXPECT_TRUE(measured.contains(name(Path::box)) && measured.contains(name(Path::get)) &&
               measured.contains(name(Path::mapped)))
       << output;
   EXPECT_TRUE(am::Context::open(store));

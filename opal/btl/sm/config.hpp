@@ -27,7 +27,6 @@ struct Config {
   ByteSize max_send = 32_KiB;
   std::string single_copy = "shared,xpmem,cma,knem";
   std::string large_get = "auto";
-  ByteSize help_from = 8_KiB;
   ByteSize shared_help_from = 64_KiB;
   std::uint32_t fifo_slots = 1024;
 
@@ -85,13 +84,9 @@ inline constexpr config::Var<Config> kVars[] = {
      config::Level::tuner,
      "Transfer mode of large gets and puts: alone (single copy), cooperative (copied by both sides), pipelined (gets "
      "of "
-     "private memory: the peer fills chunks in shared memory), or auto: by size, see help_from and shared_help_from.",
+     "private memory: the peer fills chunks in shared memory), or auto: of mapped memory by shared_help_from; puts of "
+     "private memory with help from 64 KiB on; gets of private memory by what earlier ones have taken.",
      {.choices = "auto|alone|cooperative|pipelined"}},
-    {"help_from",
-     &Config::help_from,
-     config::Level::tuner,
-     "Smallest get of private memory in which a running peer is asked to help; of puts at least 64 KiB.",
-     {.min = 4_KiB}},
     {"shared_help_from",
      &Config::shared_help_from,
      config::Level::tuner,

@@ -179,7 +179,7 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* he
   const auto target = peer.memory().resolve(remote, remote_address, size, right_for(kind));
   if (!target) return refuse(completion, target.error());
   if (initiator_.start(kind, peer, here, *target, completion)) return Post::queued;
-  const CopyOutcome outcome = peer.memory().move(*target, here, kind == RdmaOperation::Kind::put);
+  const CopyOutcome outcome = initiator_.copy_alone(kind, peer, here, *target);
   if (outcome.ok()) return Post::done;
   if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
   return MessageTransport::transfer(kind, to, here + outcome.copied, local, remote_address + outcome.copied, remote,

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "opal/core/log.hpp"
 #include "opal/core/system/machine.hpp"
 #include "runtime/tools/perf/tests/conversation.hpp"
 #include "runtime/tools/perf/tests/sampling.hpp"
@@ -24,20 +23,18 @@ struct Forced {
   const char* value;  ///< null: the default
   std::uint64_t first;
   std::uint64_t last;
-  bool message;         ///< one message; else an offer and a get
-  bool shared_pool;     ///< the memory lies in a shared pool
-  bool by_single_copy;  ///< the protocol needs single copy
+  bool message;      ///< one message; else an offer and a get
+  bool shared_pool;  ///< the memory lies in a shared pool
 };
 
 constexpr std::uint64_t kLargestMessage = 32 << 10;
 constexpr std::uint64_t kLargestGet = 1 << 20;
 constexpr Forced kForced[] = {
-    {Path::box, "btl_sm_fbox_max", nullptr, 64, kLargestMessage, true, false, false},
-    {Path::fragment, "btl_sm_fbox_max", "0", 64, kLargestMessage, true, false, false},
-    {Path::alone, "btl_sm_large_get", "alone", 64, kLargestGet, false, false, true},
-    {Path::pipelined, "btl_sm_large_get", "pipelined", 4096, kLargestGet, false, false, false},
-    {Path::mapped, "btl_sm_large_get", "alone", 4096, kLargestGet, false, true, false},
-    {Path::mapped_cooperative, "btl_sm_large_get", "cooperative", 4096, kLargestGet, false, true, false},
+    {Path::box, "btl_sm_fbox_max", nullptr, 64, kLargestMessage, true, false},
+    {Path::fragment, "btl_sm_fbox_max", "0", 64, kLargestMessage, true, false},
+    {Path::get, "btl_sm_large_get", nullptr, 64, kLargestGet, false, false},
+    {Path::mapped, "btl_sm_large_get", "alone", 4096, kLargestGet, false, true},
+    {Path::mapped_cooperative, "btl_sm_large_get", "cooperative", 4096, kLargestGet, false, true},
 };
 
 /// The time from the post until rank 1 says that the bytes are in its buffer; the sender has just written them.
@@ -83,10 +80,6 @@ Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Rep
                                 .shared_pool = forced.shared_pool};
     if (forced.value != nullptr) options.settings.emplace_back(forced.variable, forced.value);
     OPAL_TRY(Conversation::run(pairing, "sm", 1 << 20, options, [&](Conversation& with) -> Result<void> {
-      if (forced.by_single_copy && !with.peer().one_sided()) {
-        log::warn("perf", "tune: \"{}\" is left out: {}", name(forced.path), with.peer().explain());
-        return {};
-      }
       OPAL_TRY_ASSIGN(measured[forced.path], deliveries(with, forced, plan, report));
       return {};
     }));

@@ -11,8 +11,7 @@
 
 namespace opal::perf {
 
-/// Both processes call it; rank 0 gets the times and passes them to `report`.  A protocol that this machine does not
-/// support (single copy is not permitted) is left out, with a warning.
+/// Both processes call it; rank 0 gets the times and passes them to `report`.
 /// Errors: those of Conversation::open and of the endpoint.
 Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Report& report);
 

@@ -168,6 +168,47 @@ TEST(SmLargeGet, ATargetThatDidNotHelpIsNotWaitedForUntilItHelpsAgain) {
   EXPECT_EQ(get.bytes, region);
 }
 
+TEST(SmLargeGet, ATargetThatTookNothingOfACooperativeGetIsSeldomAsked) {
+  Side a{with(forced("cooperative"))};
+  Side b{with(forced("cooperative"))};
+  btl::Endpoint& route = *a.connect(b);
+  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
+  auto region = pattern(kRegion, 5);
+  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Get get;
+  get.bytes.resize(kRegion);
+  const auto start = [&] {
+    return a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                          kRegion, get);
+  };
+  ASSERT_EQ(start(), Post::queued);
+  ASSERT_TRUE(pump([&] { return get.calls == 1; }, a)) << "b is never inside the library";
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(start(), Post::done) << i;
+  EXPECT_EQ(start(), Post::queued) << "one of eight asks";
+  ASSERT_TRUE(pump([&] { return get.calls == 2; }, a));
+  EXPECT_EQ(get.bytes, region);
+}
+
+TEST(SmLargeGet, WithoutAForcedModeEveryModeIsTriedAndBringsEveryByte) {
+  Side a{with(forced("auto"))};
+  Side b{with(forced("auto"))};
+  btl::Endpoint& route = *a.connect(b);
+  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
+  auto region = pattern(kRegion, 5);
+  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  int alone = 0;
+  for (int i = 0; i < 6; ++i) {
+    Get get;
+    get.bytes.resize(100'000);
+    const Post post = a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()),
+                                     *handle, get.bytes.size(), get);
+    ASSERT_TRUE(post == Post::done || pump([&] { return get.calls == 1; }, a, b));
+    alone += post == Post::done ? 1 : 0;
+    EXPECT_EQ(std::memcmp(get.bytes.data(), region.data(), get.bytes.size()), 0);
+  }
+  EXPECT_EQ(alone, 2) << "of the six trials, two have no help";
+}
+
 TEST(SmLargeGet, ASleepingPeerIsLeftAsleepWhereSingleCopyWorks) {
   Side a{with(forced("pipelined"))};
   Side b{with(forced("pipelined"))};

@@ -14,7 +14,6 @@ constexpr bool kRuns = false;
 
 Config config() {
   Config config;
-  config.help_from = 128_KiB;
   config.shared_help_from = 32_KiB;
   return config;
 }
@@ -27,32 +26,26 @@ Target target(Target::Access access, std::uint64_t size) {
   return target;
 }
 
-TEST(SmTransferMode, IsChosenByTheThresholdOfPrivateAndOfMappedMemory) {
+TEST(SmTransferMode, OfMappedMemoryIsChosenByItsThreshold) {
   const TransferModes modes{config(), {}};
   for (const bool get : {kGet, kPut}) {
-    const auto mode = [&](Target::Access access, std::uint64_t size) {
-      return modes.choose(target(access, size), get, kRuns);
-    };
-    EXPECT_EQ(mode(Target::Access::mechanism, 128 * 1024 - 1), TransferMode::alone);
-    EXPECT_EQ(mode(Target::Access::mechanism, 128 * 1024), get ? TransferMode::pipelined : TransferMode::cooperative);
-    EXPECT_EQ(mode(Target::Access::mapped, 32 * 1024 - 1), TransferMode::alone);
-    EXPECT_EQ(mode(Target::Access::mapped, 32 * 1024), TransferMode::cooperative);
+    EXPECT_EQ(modes.choose(target(Target::Access::mapped, 32 * 1024 - 1), get, kRuns), TransferMode::alone);
+    EXPECT_EQ(modes.choose(target(Target::Access::mapped, 32 * 1024), get, kRuns), TransferMode::cooperative);
   }
 }
 
-TEST(SmTransferMode, SmallPutsAreNotHelpedWhereSmallGetsAre) {
-  Config small = config();
-  small.help_from = 8_KiB;
-  const TransferModes modes{small, {}};
-  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 8 * 1024), kGet, kRuns), TransferMode::pipelined);
+TEST(SmTransferMode, OfPrivateMemoryIsMeasuredForGetsAndChosenBySizeForPuts) {
+  const TransferModes modes{config(), {}};
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 8 * 1024 - 1), kGet, kRuns), TransferMode::alone);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 8 * 1024), kGet, kRuns), TransferMode::measured);
   EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 64 * 1024 - 1), kPut, kRuns), TransferMode::alone);
   EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 64 * 1024), kPut, kRuns), TransferMode::cooperative);
 }
 
 TEST(SmTransferMode, AGetOfMemoryThatTheMechanismMapsIsNotPipelined) {
   const TransferModes modes{config(), {}};
-  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 128 * 1024), kGet, kRuns, true), TransferMode::cooperative);
-  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 128 * 1024 - 1), kGet, kRuns, true), TransferMode::alone);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 64 * 1024), kGet, kRuns, true), TransferMode::cooperative);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, 64 * 1024 - 1), kGet, kRuns, true), TransferMode::alone);
 }
 
 TEST(SmTransferMode, ATargetThatIsAwayIsNotAskedUnlessOnlyItReachesTheMemory) {
@@ -90,8 +83,8 @@ TEST(SmTransferMode, AForcedModeIsUsedFromOneUnitOnWhereItIsPossible) {
 TEST(SmTransferMode, ATransferOfMoreUnitsThanTheClaimWordCountsIsNotHelped) {
   const TransferModes modes{config(), {}};
   const std::uint64_t most = wire::kHelpUnit * wire::kMostHelpUnits;
-  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, most), kGet, kRuns), TransferMode::pipelined);
-  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, most + 1), kGet, kRuns), TransferMode::alone);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, most), kPut, kRuns), TransferMode::cooperative);
+  EXPECT_EQ(modes.choose(target(Target::Access::mechanism, most + 1), kPut, kRuns), TransferMode::alone);
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ namespace {
 constexpr std::uint32_t kLeastShare = 2;
 constexpr std::uint32_t kLeastShareInStream = 8;
 constexpr std::uint32_t kMostWithoutPieces = 256;  // maximum of units while no piece comes from the target
+// A transfer that stood still for so long, since the program did not call the library, has no time of its own.
+constexpr std::uint64_t kLongestPauseNs = 20'000;
 // Limit of the wait for the target at an abandoned transfer.  A running target needs less than a millisecond per piece.
 constexpr std::chrono::seconds kEndTimeout{10};
 
@@ -39,7 +41,9 @@ bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std:
   // To wake the target, or to wait until it runs on a shared core, costs more than to copy alone.
   const bool away = cores_shared_ || peer.is_asleep() || !helped.asks_target();
   const bool attached = peer.memory().copy.find(MechanismKind::xpmem) != nullptr;
-  const TransferMode mode = modes_.choose(target, kind == RdmaOperation::Kind::get, away, attached);
+  TransferMode mode = modes_.choose(target, kind == RdmaOperation::Kind::get, away, attached);
+  const bool measured = mode == TransferMode::measured;
+  if (measured) mode = helped.times.choose(target.range.size);
   if (mode == TransferMode::alone) return false;
   InitiatorState* const state = state_of(peer);
   if (state == nullptr || state->count == InitiatorState::kMost) return false;
@@ -47,13 +51,23 @@ bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std:
   if (operation == nullptr) return false;
   operation->local = here;
   completion.error = {};
-  state->transfers[(state->first + state->count++) % InitiatorState::kMost] = {operation, target.range, mode, streamed};
+  state->transfers[(state->first + state->count++) % InitiatorState::kMost] = {operation, target.range, mode, streamed,
+                                                                               measured};
   if (state->count == 1) {
     // When a completion posts the next transfer, progress() still has the endpoint in active_.
     if (std::find(active_.begin(), active_.end(), &peer) == active_.end()) active_.push_back(&peer);
     start_next(peer);
   }
   return true;
+}
+
+CopyOutcome HelpedInitiator::copy_large_alone(Endpoint& peer, std::byte* here, const Target& target) noexcept {
+  const std::uint64_t begin = now_ns();
+  const CopyOutcome outcome = peer.memory().move(target, here, false);
+  if (outcome.ok() && target.access == Target::Access::mechanism) {
+    peer.helped.times.record(TransferMode::alone, target.range.size, now_ns() - begin);
+  }
+  return outcome;
 }
 
 /// The peer's state, made at the first use; null: the segment has no memory left.
@@ -76,7 +90,8 @@ void HelpedInitiator::start_next(Endpoint& peer) noexcept {
   state.error = {};
   state.by_messages.error = {};
   state.by_messages.step = ByMessages::Step::unused;
-  state.last_moved_ns = now_ns();
+  state.attended = true;
+  state.begin_ns = state.advanced_ns = state.last_moved_ns = now_ns();
   send_request(peer);
 }
 
@@ -183,21 +198,32 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   const bool repeated = by_messages.step == ByMessages::Step::ended;
   if (by_messages.step != ByMessages::Step::unused && !repeated) return false;
   const Claims claims = state.ring.claims();
-  if (transfer.is_put() && claims.front == 0) state.target_helps = false;  // it has taken nothing
+  // It has taken nothing.
+  if (transfer.mode == TransferMode::cooperative && claims.front == 0) state.target_helps = false;
   Error error = repeated ? by_messages.error : state.error;
   if (!repeated && error.code == Errc{} && claims.refused) {
     error = {Errc::invalid_argument, 0, "memory handle: stale, its registration or its memory is gone",
              transfer.remote.address};
   }
+  if (!repeated && error.code == Errc{}) record_time(peer);
   state.pop();
   if (state.count != 0) start_next(peer);
   operations_.finish(*transfer.operation, error);
   return true;
 }
 
+/// The running transfer has succeeded.
+void HelpedInitiator::record_time(Endpoint& peer) noexcept {
+  InitiatorState& state = *peer.helped.initiator;
+  const HelpedTransfer& transfer = state.running();
+  if (transfer.measured && state.attended)
+    peer.helped.times.record(transfer.mode, transfer.remote.size, now_ns() - state.begin_ns);
+}
+
 /// Makes progress on the running transfer of one peer.  Returns the number of events.
 std::size_t HelpedInitiator::advance(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
+  if (now_ns() - state.advanced_ns > kLongestPauseNs) state.attended = false;
   std::size_t count = take_pieces(peer);
   if (count != 0) {
     peer.wake();  // the target may sleep because all chunks were full
@@ -209,6 +235,7 @@ std::size_t HelpedInitiator::advance(Endpoint& peer) noexcept {
   }
   if (!state.requested && state.ring.claims().left() != 0) send_request(peer);
   if (!peer.dead() && state.ring.over() && finish(peer)) ++count;
+  state.advanced_ns = now_ns();
   return count;
 }
 

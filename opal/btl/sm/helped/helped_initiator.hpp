@@ -35,6 +35,14 @@ class HelpedInitiator {
     return target.range.size >= least_helped_ && start_large(kind, peer, here, target, completion);
   }
 
+  /// Copies without help, by single copy.  Records the time of a get that help might have made faster.
+  [[nodiscard]] CopyOutcome copy_alone(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here,
+                                       const Target& target) noexcept {
+    const bool put = kind == RdmaOperation::Kind::put;
+    if (put || target.range.size < least_helped_) return peer.memory().move(target, here, put);
+    return copy_large_alone(peer, here, target);
+  }
+
   [[nodiscard]] bool is_active() const noexcept { return !active_.empty(); }
   /// Copies pieces of the running transfers and ends complete ones.  Returns the number of pieces and ended transfers.
   std::size_t progress() noexcept;
@@ -47,10 +55,12 @@ class HelpedInitiator {
  private:
   bool start_large(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
                    Completion& completion) noexcept;
+  static CopyOutcome copy_large_alone(Endpoint& peer, std::byte* here, const Target& target) noexcept;
   static InitiatorState* state_of(Endpoint& peer) noexcept;
   void start_next(Endpoint& peer) noexcept;
   void send_request(Endpoint& peer) noexcept;
   std::size_t advance(Endpoint& peer) noexcept;
+  static void record_time(Endpoint& peer) noexcept;
   std::size_t take_pieces(Endpoint& peer) noexcept;
   [[nodiscard]] bool may_copy(Endpoint& peer) const noexcept;
   bool leaves_units_to_target(InitiatorState& state) const noexcept;

@@ -89,8 +89,8 @@ std::string reason(const char* ways, const Times& small, const Times& large, std
 }  // namespace
 
 const char* name(Path path) noexcept {
-  constexpr const char* kNames[] = {"message, fast box", "message, fragment",  "get, single copy",
-                                    "get, pipelined",    "get, mapped memory", "get, mapped memory, cooperative"};
+  constexpr const char* kNames[] = {"message, fast box", "message, fragment", "get", "get, mapped memory",
+                                    "get, mapped memory, cooperative"};
   return kNames[static_cast<std::size_t>(path)];
 }
 
@@ -108,14 +108,12 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
     points.push_back({"btl_sm_fbox_size", ring, fmt::format("holds four messages of {}", size_text(last))});
   }
 
-  const Times* const alone = find(measured, Path::alone);
-  const Times* const pipelined = find(measured, Path::pipelined);
-  const Times get = fastest(alone, pipelined);
+  const Times* const get = find(measured, Path::get);
   const Times message = fastest(box, fragment);
   std::uint64_t eager = default_of("btl_sm_eager");
-  if (!message.empty() && !get.empty()) {
-    eager = std::clamp<std::uint64_t>(last_good(message, get), 256, kMostEager);
-    points.push_back({"btl_sm_eager", eager, reason("message against offer and get", message, get, eager)});
+  if (!message.empty() && get != nullptr) {
+    eager = std::clamp<std::uint64_t>(last_good(message, *get), 256, kMostEager);
+    points.push_back({"btl_sm_eager", eager, reason("message against offer and get", message, *get, eager)});
   }
   // A message of `eager` bytes has headers besides, and four of the largest must fit into a segment.
   if (eager >= default_of("btl_sm_max_send")) {
@@ -124,10 +122,6 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
                       "sixteen of the largest messages"});
   }
 
-  if (alone != nullptr && pipelined != nullptr) {
-    const std::uint64_t first = first_good(*pipelined, *alone);
-    points.push_back({"btl_sm_help_from", first, reason("pipelined against single copy", *pipelined, *alone, first)});
-  }
   const Times* const mapped = find(measured, Path::mapped);
   const Times* const mapped_cooperative = find(measured, Path::mapped_cooperative);
   if (mapped != nullptr && mapped_cooperative != nullptr) {

@@ -13,8 +13,7 @@ namespace opal::perf {
 enum class Path : std::uint8_t {
   box,                 ///< one message through the fast box, copied out
   fragment,            ///< one message announced in the FIFO, copied out
-  alone,               ///< an offer, then a get by single copy
-  pipelined,           ///< an offer, then a get through chunks
+  get,                 ///< an offer, then a get of private memory
   mapped,              ///< an offer, then a get of memory that the receiver has mapped
   mapped_cooperative,  ///< as mapped, but both sides copy
 };

@@ -11,6 +11,7 @@
 #include "opal/btl/post.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/sm/helped/state/helped_ring.hpp"
+#include "opal/btl/sm/helped/state/mode_times.hpp"
 #include "opal/btl/sm/helped/state/transfer_mode.hpp"
 #include "opal/btl/sm/single_copy/copy_mechanism.hpp"
 #include "opal/core/error.hpp"
@@ -23,6 +24,7 @@ struct HelpedTransfer {
   RemoteRange remote{};                ///< the target's memory
   TransferMode mode = TransferMode::pipelined;
   bool streamed = false;  ///< posted while another transfer ran, or without a progress call since the last one
+  bool measured = false;  ///< its duration counts in HelpedState::times
 
   [[nodiscard]] std::byte* local() const noexcept { return operation->local; }
   [[nodiscard]] bool is_put() const noexcept { return operation->is_put(); }
@@ -56,6 +58,9 @@ struct InitiatorState {
 
   // State of the running transfer.
   bool requested = false;           ///< the HelpRequest was sent
+  bool attended = true;             ///< progress() was called all the time, so the duration is that of the copies
+  std::uint64_t begin_ns = 0;       ///< of the transfer, as now_ns()
+  std::uint64_t advanced_ns = 0;    ///< end of the last call of HelpedInitiator::advance()
   std::uint32_t share = 0;          ///< maximum of units to take next by single copy
   std::uint64_t last_moved_ns = 0;  ///< time of the last copied piece, as now_ns()
   ByMessages by_messages{};
@@ -82,6 +87,7 @@ struct TargetState {
 
 /// Each half is null until its first helped transfer.
 struct HelpedState {
+  ModeTimes times;  ///< of gets of the peer's private memory
   std::unique_ptr<InitiatorState> initiator;
   std::unique_ptr<TargetState> target;
   std::uint32_t last_post = 0;  ///< FastBoxes::progress_calls() when a transfer of this size was posted last

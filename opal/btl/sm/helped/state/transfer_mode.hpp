@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/helped/state/transfer_mode.hpp — chooses the transfer mode of a large put or get, by thresholds of its
-// size.  opal-perf tune measures the thresholds of a machine.  Pure functions.
+// opal/btl/sm/helped/state/transfer_mode.hpp — chooses the transfer mode of a large put or get: by thresholds of its
+// size, or by what earlier gets have taken (mode_times.hpp).  Pure functions.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,20 +16,18 @@ enum class TransferMode : std::uint8_t {
   alone,        ///< single copy by the initiator, or messages where no copy mechanism reaches the memory
   cooperative,  ///< single copy by both sides, each a share
   pipelined,    ///< gets only, two copies: by the target into chunks, by the initiator out of them
+  measured,     ///< a choice only: the one that has been the fastest for such gets
 };
 
 class TransferModes {
  public:
   /// `forced`: use this mode wherever it is possible (btl_sm_large_get); none: choose by size.
   TransferModes(const Config& config, std::optional<TransferMode> forced) noexcept
-      : forced_(forced),
-        private_from_(config.help_from.bytes),
-        put_from_(std::max(private_from_, kPutFrom)),
-        mapped_from_(config.shared_help_from.bytes) {}
+      : forced_(forced), mapped_from_(config.shared_help_from.bytes) {}
 
   /// Bytes below which every transfer is `alone`.
   [[nodiscard]] std::uint64_t least_helped() const noexcept {
-    return forced_ ? wire::kHelpUnit : std::min({private_from_, mapped_from_, kPipelineFrom});
+    return forced_ ? wire::kHelpUnit : std::min(mapped_from_, kGetFrom);
   }
 
   /// Chooses the mode of one transfer.  `get`: a get, else a put.  `away`: the target sleeps, computes, or may not run
@@ -40,25 +38,24 @@ class TransferModes {
       return TransferMode::alone;
     }
     if (target.access == Target::Access::messages) {
-      const std::uint64_t from = forced_ == TransferMode::pipelined ? wire::kHelpUnit : kPipelineFrom;
+      const std::uint64_t from = forced_ == TransferMode::pipelined ? wire::kHelpUnit : kGetFrom;
       return get && size >= from ? TransferMode::pipelined : TransferMode::alone;
     }
     if (away) return TransferMode::alone;
     const bool mapped = target.access == Target::Access::mapped;
     if (forced_ && (forced_ != TransferMode::pipelined || (get && !mapped))) return *forced_;
-    if (get && !mapped && !attached) return size >= private_from_ ? TransferMode::pipelined : TransferMode::alone;
-    return size >= (mapped ? mapped_from_ : put_from_) ? TransferMode::cooperative : TransferMode::alone;
+    if (get && !mapped && !attached) return size >= kGetFrom ? TransferMode::measured : TransferMode::alone;
+    return size >= (mapped ? mapped_from_ : kPutFrom) ? TransferMode::cooperative : TransferMode::alone;
   }
 
  private:
-  /// Bytes of the smallest pipelined get of memory that no copy mechanism reaches.  Below, messages cost less.
-  static constexpr std::uint64_t kPipelineFrom = 8192;
-  /// Bytes of the smallest cooperative put: each side needs system calls, and smaller shares cost more than they save.
+  /// Bytes of the smallest get of private memory with help.  Below, single copy and messages cost less everywhere.
+  static constexpr std::uint64_t kGetFrom = 8192;
+  /// Bytes of the smallest cooperative put of private memory: each side needs system calls, and smaller shares cost
+  /// more than they save.
   static constexpr std::uint64_t kPutFrom = 64 << 10;
 
   std::optional<TransferMode> forced_;
-  std::uint64_t private_from_;
-  std::uint64_t put_from_;
   std::uint64_t mapped_from_;
 };
 
