@@ -34,7 +34,10 @@ inline constexpr int kShareAtInitRanks = 8;
 inline constexpr ByteSize kShareBelow = 1_GiB;
 /// As kShareBelow if a process of the communicator uses a GPU: transports copy GPU memory faster between two ranks.
 inline constexpr ByteSize kShareGpuBelow = 32_KiB;
-/// As kShareBelow for one block of an alltoall if ranks share cores: there each pair of ranks waits for each other.
+/// As kShareBelow for a block that one rank sends to one other, unless ranks share cores: a slot is written by one core
+/// and read by another, and transports have faster ways for long blocks.
+inline constexpr ByteSize kShareBlockBelow = 64_KiB;
+/// The same for an alltoall if ranks share cores: there each pair of ranks waits for each other.
 inline constexpr ByteSize kShareAlltoallBelow = 256_KiB;
 /// Host team: of a piece of at least this size each rank reduces one part; a smaller piece each receiver reduces whole.
 inline constexpr ByteSize kShareSplitFrom = 4_KiB;

@@ -139,15 +139,16 @@ void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const
 void build_allgatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
   const int size = schedule.size();
   const int rank = schedule.rank();
-  if (own) schedule.copy(*own, block(blocks, rank));
-  schedule.end_round();
   const int next = (rank + 1) % size;
   const int previous = (rank - 1 + size) % size;
   for (int step = 0; step < size - 1; ++step) {
     schedule.receive(block(blocks, (previous - step + size) % size), previous);
-    schedule.send(block(blocks, (rank - step + size) % size), next);
+    // The first message is sent from `own`: the copy of it may still lie in this core's cache only.
+    schedule.send(own && step == 0 ? *own : block(blocks, (rank - step + size) % size), next);
+    if (own && step == 0) schedule.copy(*own, block(blocks, rank));
     schedule.end_round();
   }
+  if (own && size == 1) schedule.copy(*own, block(blocks, rank));
 }
 
 }  // namespace mpi_shim::coll

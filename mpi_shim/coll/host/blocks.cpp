@@ -26,7 +26,7 @@ int check_length(const Buffer& sent, std::uint64_t bytes) {
 }  // namespace
 
 bool HostTeam::takes_blocks(std::uint64_t bytes) const noexcept {
-  if (one_host()) return bytes <= longest_.message;
+  if (one_host()) return bytes <= longest_.block;
   // The limit must be equal in all processes.  Their slots may differ in size, but are not smaller than share_slot.
   return bytes <= config_.share_slot.bytes / hosts_.most;
 }

@@ -26,7 +26,7 @@ HostTeam::Outcome HostTeam::barrier() {
 }
 
 HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
-  if (buffer.bytes() > longest_.message) return std::nullopt;
+  if (buffer.bytes() > (comm_.size() == 2 ? longest_.block : longest_.message)) return std::nullopt;
   if (one_host()) return bcast_here(buffer, root);
   const std::vector<int> leaders = leaders_for(root);
   const int roots_host = hosts_.of_rank[static_cast<std::size_t>(root)];

@@ -82,7 +82,8 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   }
   Longest longest{};
   longest.message = (opal::gpu::active() ? kShareGpuBelow : kShareBelow).bytes;
-  longest.alltoall = std::min(longest.message, cores_shared ? kShareAlltoallBelow.bytes : UINT64_MAX);
+  longest.block = std::min(longest.message, cores_shared ? UINT64_MAX : kShareBlockBelow.bytes);
+  longest.alltoall = std::min(longest.block, kShareAlltoallBelow.bytes);
   std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
   all[static_cast<std::size_t>(comm.rank())] = {here.front(), longest,
                                                 !cores_shared && opal::accept_remote_fences() ? 1 : 0, ready ? 1 : 0};
@@ -90,6 +91,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   for (const Introduction& one : all) {
     if (one.ready == 0) return nullptr;
     longest.message = std::min(longest.message, one.longest.message);
+    longest.block = std::min(longest.block, one.longest.block);
     longest.alltoall = std::min(longest.alltoall, one.longest.alltoall);
   }
   Hosts hosts = hosts_of(std::move(here), all);

@@ -36,7 +36,8 @@ struct Hosts {
 
 /// The most bytes that use shared memory.
 struct Longest {
-  std::uint64_t message;   ///< of a message, or of a block
+  std::uint64_t message;   ///< of a message to all ranks, or of one that is reduced
+  std::uint64_t block;     ///< of a block for one rank
   std::uint64_t alltoall;  ///< of one block of an alltoall
 };
 

@@ -118,7 +118,7 @@ int HostTeam::exchange_pairs(std::vector<const Buffer*> out, std::vector<const B
   const std::vector<int>& here = hosts_.here;
   const bool to_one = targets == Targets::one;
   const auto index = [&](int place) { return to_one ? 0 : at(place); };  // of the block for that rank
-  Contribution contribution{segment_, longest_.message, to_one ? 1 : here.size()};
+  Contribution contribution{segment_, longest_.block, to_one ? 1 : here.size()};
   out[at(comm_.rank())] = in[at(comm_.rank())] = nullptr;
   segment_.begin(TeamSegment::kCellBytes);
 
