@@ -24,6 +24,7 @@
 #include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/p2p/data/incoming.hpp"
 #include "mpi_shim/p2p/fetch.hpp"
+#include "mpi_shim/p2p/overflow.hpp"
 #include "mpi_shim/p2p/receive.hpp"
 #include "mpi_shim/p2p/send.hpp"
 #include "mpi_shim/p2p/transfer_table.hpp"
@@ -159,17 +160,19 @@ class Engine {
   /// Whether `from` is the endpoint of `peer`.  If neither is assigned yet (the peer has connected first), assigns them
   /// to each other.
   bool recognise(Peer& peer, am::Endpoint& from) noexcept;
-  /// Sends a control message; while the transport is full, it is queued in the endpoint.  Beyond am_pending_limit it is
-  /// lost, and an error is logged.  Requires: T has no padding.
+  /// Sends a message of at most max_send bytes; while the transport is full, it is queued: in the endpoint, and beyond
+  /// am_pending_limit in this Engine.  Only messages to failed peers are dropped.
+  void send_control(am::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  /// Requires: Message has no padding.
   template <class Message>
   void send_control(am::Endpoint& to, Tag tag, const Message& message) noexcept {
-    post_control(to, tag, bytes_of(message));
+    send_control(to, tag, bytes_of(message), {});
   }
   /// Wakes a peer that may sleep, so that it evaluates its condition again and polls for a while.  Requires:
   /// reach(peer); lock() is not required.
   void wake(Peer& peer) noexcept {
     const am::Lock::Guard guard{lock_};
-    if (!peer.failed) post_control(*peer.endpoint, wire::kWake, {});
+    if (!peer.failed) send_control(*peer.endpoint, wire::kWake, {}, {});
   }
   /// The number of peers that have failed so far.  A wait without messages checks its peers again when it changes.
   [[nodiscard]] std::uint32_t failures() const noexcept { return failures_.load(std::memory_order_acquire); }
@@ -373,7 +376,6 @@ class Engine {
   void on_credit(btl::Delivery& delivery) noexcept;
   /// Logs that an invalid message is dropped.
   void refuse(const btl::Delivery& delivery, const char* why) noexcept;
-  void post_control(am::Endpoint& to, Tag tag, ByteSpan message) noexcept;
 
   am::Context& context_;
   Connector& connector_;
@@ -392,6 +394,7 @@ class Engine {
   std::vector<std::unique_ptr<Unexpected>> early_;  // messages for channels that are not open yet
   std::vector<std::unique_ptr<Unexpected>> spare_;  // unused objects for new_unexpected(); at most kMostSpare
   std::vector<Stalled*> stalled_;                   // in the order of posting
+  Overflow overflow_;                               // waits in stalled_ while it has messages
   std::atomic<bool> stalling_{false};               // stalled_ or lost_ is not empty, or halt_ is set; see stalling()
   std::mutex losses_mutex_;                         // guards lost_, and every change of stalling_ to false
   std::vector<Peer*> lost_;                         // reported by lost_elsewhere() and not handled yet

@@ -123,10 +123,9 @@ void Engine::refuse(const btl::Delivery& delivery, const char* why) noexcept {
              delivery.data.size(), to_string(delivery.from.peer()), why);
 }
 
-void Engine::post_control(am::Endpoint& to, Tag tag, ByteSpan message) noexcept {
+void Engine::send_control(am::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   burst_.end();  // MPI_Irecv may answer a message that waits here
-  if (to.send_or_queue(tag, message, {}) != Post::failed || to.dead()) return;
-  log::error("mpi", "a control message to peer {} is lost: {}", to_string(to.peer()), to_string(to.error()));
+  if (!overflow_.post(to, tag, header, payload)) wait_for_transport(overflow_);
 }
 
 }  // namespace mpi_shim::p2p

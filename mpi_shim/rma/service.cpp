@@ -149,35 +149,11 @@ bool Window::has_counted_messages() noexcept {
   });
 }
 
-/// Sends the answer, with the data in fetched_, or keeps it in unsent_ behind earlier ones for the same origin, whose
-/// order MessageAccess::on_reply() needs.
+/// Sends the answer, with the data in fetched_.  Each origin limits the answers that wait by its pieces in flight.
 void Window::answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept {
   if (header.has(wire::kCounted)) ++target(header.rank).executed;
   const wire::AccessReply reply{header.id, header.bytes, static_cast<std::uint32_t>(error)};
-  const bool waits = std::ranges::any_of(unsent_, [&](const Answer& other) { return other.to == &from; });
-  if (!waits && post_answer(from, reply, fetched_)) return;
-  unsent_.push_back({&from, reply, std::exchange(fetched_, {})});
-  engine().wait_for_transport(answer_again_);
-}
-
-/// False: the endpoint keeps am_pending_limit bytes already.  True: the answer is sent or queued, or the peer is gone.
-bool Window::post_answer(am::Endpoint& to, const wire::AccessReply& reply, ByteSpan data) noexcept {
-  if (to.send_or_queue(wire::kAccessReply, bytes_of(reply), data) != Post::failed || to.dead()) return true;
-  if (to.error().code == Errc::limit_reached) return false;
-  log::error("mpi", "the answer to an access of peer {} is lost: {}", to_string(to.peer()), to_string(to.error()));
-  return true;
-}
-
-/// Sends the kept answers, for each origin in their order.  False: some are left.
-bool Window::post_unsent_answers() noexcept {
-  std::vector<am::Endpoint*> full;
-  std::erase_if(unsent_, [&](const Answer& answer) {
-    if (std::ranges::find(full, answer.to) != full.end()) return false;
-    if (post_answer(*answer.to, answer.reply, answer.data)) return true;
-    full.push_back(answer.to);
-    return false;
-  });
-  return unsent_.empty();
+  engine().send_control(from, wire::kAccessReply, bytes_of(reply), fetched_);
 }
 
 /// Sets blocks_ to the blocks of the message and removes their list from `data`.  An error: the list is garbled, or a

@@ -20,12 +20,9 @@ Window::Window(Windows& windows, comm::Communicators& communicators, comm::Commu
       flavor_(flavor),
       targets_(std::make_unique<Target[]>(static_cast<std::size_t>(comm.size()))) {
   for (int rank = 0; rank < size(); ++rank) target(rank).peer = &comm.peer(rank);
-  grant_again_.window = serve_again_.window = answer_again_.window = this;
+  grant_again_.window = serve_again_.window = this;
   grant_again_.resume = [](p2p::Stalled& self) noexcept { return static_cast<Retry&>(self).window->grant_waiting(); };
   serve_again_.resume = [](p2p::Stalled& self) noexcept { return static_cast<Retry&>(self).window->serve_deferred(); };
-  answer_again_.resume = [](p2p::Stalled& self) noexcept {
-    return static_cast<Retry&>(self).window->post_unsent_answers();
-  };
 }
 
 Window::~Window() {

@@ -157,13 +157,6 @@ class Window final : public handle::Object {
     wire::AccessHeader header;
     std::vector<std::byte> data;
   };
-  /// An answer to an access message.
-  struct Answer {
-    am::Endpoint* to;
-    wire::AccessReply reply;
-    std::vector<std::byte> data;
-  };
-
   // access.cpp
   int reach(Target& target);
   int choose_path(Target& target, const Buffer& there, std::uint64_t most_by_message, ChosenPath& chosen);
@@ -221,8 +214,6 @@ class Window final : public handle::Object {
   void on_access(am::Endpoint& from, const wire::AccessHeader& header, ByteSpan data) noexcept;
   void serve(am::Endpoint& from, const wire::AccessHeader& header, ByteSpan data) noexcept;
   void answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept;
-  static bool post_answer(am::Endpoint& to, const wire::AccessReply& reply, ByteSpan data) noexcept;
-  bool post_unsent_answers() noexcept;
   int carry_out(const wire::AccessHeader& header, ByteSpan data, std::uint64_t reply_room);
   int read_blocks(const wire::AccessHeader& header, ByteSpan& data);
   bool serve_deferred() noexcept;
@@ -269,8 +260,6 @@ class Window final : public handle::Object {
   int granted_ = 0;                 // number of ranks for which this process holds its own access lock
   Retry serve_again_;               // calls serve_deferred()
   std::deque<Deferred> deferred_;   // in the order of arrival
-  Retry answer_again_;              // calls post_unsent_answers()
-  std::deque<Answer> unsent_;       // their endpoints were full; each origin limits them by its pieces in flight
   std::vector<std::byte> fetched_;  // the data of the next answer; keeps its capacity, as blocks_
   datatype::Layout blocks_;         // of the message that carry_out() executes, at absolute addresses
 };

@@ -48,7 +48,7 @@ void Windows::remove(Window& window) noexcept {
   const am::Lock::Guard guard{engine_.lock()};
   windows_[window.comm().id()] = nullptr;
   // What still waits is for failed processes.
-  for (Window::Retry* const retry : {&window.grant_again_, &window.serve_again_, &window.answer_again_}) {
+  for (Window::Retry* const retry : {&window.grant_again_, &window.serve_again_}) {
     engine_.stop_waiting_for_transport(*retry);
   }
   if (std::erase(attended_, &window) != 0 && attended_.empty()) engine_.set_polling_observer(nullptr);

@@ -76,6 +76,18 @@ TEST(SmModeTimes, OneInterruptedGetChangesNothing) {
   EXPECT_GE(run(times, kNear, 32).at(TransferMode::pipelined), 31);
 }
 
+/// A program that computes during its gets has no times of help.
+TEST(SmModeTimes, AModeThatWasNeverMeasuredIsNotTheFastest) {
+  ModeTimes times;
+  int alone = 0;
+  for (int i = 0; i < 326; ++i) {
+    const TransferMode mode = times.choose(kSize);
+    if (mode == TransferMode::alone) times.record(mode, kSize, 7000);
+    if (i >= 6) alone += mode == TransferMode::alone ? 1 : 0;
+  }
+  EXPECT_EQ(alone, 310);
+}
+
 TEST(SmModeTimes, EachSizeHasItsOwnMode) {
   ModeTimes times;
   run(times, kNear, 320, kSize);

@@ -26,8 +26,8 @@ class ModeTimes {
     SizeClass& sizes = size_class(size);
     const std::uint32_t number = sizes.gets++;
     if (number < kFirstTrials * kModes) return static_cast<TransferMode>(number % kModes);
-    const auto fastest =
-        static_cast<std::uint32_t>(std::min_element(sizes.pace.begin(), sizes.pace.end()) - sizes.pace.begin());
+    const auto shorter = [](std::uint32_t a, std::uint32_t b) { return a - 1 < b - 1; };  // 0, not measured, is last
+    const auto fastest = static_cast<std::uint32_t>(std::ranges::min_element(sizes.pace, shorter) - sizes.pace.begin());
     if (number % kTryEvery != 0) return static_cast<TransferMode>(fastest);
     return static_cast<TransferMode>((fastest + 1 + number / kTryEvery % (kModes - 1)) % kModes);
   }
