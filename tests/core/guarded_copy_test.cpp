@@ -168,6 +168,34 @@ TEST(GuardedCopy, AFaultThatIsNotItsOwnStillEndsTheProcess) {
       },
       testing::KilledBySignal(SIGBUS), "");
 }
+
+TEST(GuardedCopy, ASignalThatAProcessSendsStillEndsTheProcess) {
+  for (const int number : {SIGSEGV, SIGBUS}) {
+    EXPECT_EXIT(
+        {
+          std::byte a{};
+          std::byte b{};
+          if (!guarded_copy(&a, &b, 1)) std::_Exit(1);
+          ::kill(::getpid(), number);
+          std::_Exit(2);
+        },
+        testing::KilledBySignal(number), "");
+  }
+}
+
+TEST(GuardedCopy, ASignalThatAProcessSendsAndTheProgramIgnoresLeavesTheGuardInPlace) {
+  EXPECT_EXIT(
+      {
+        ::signal(SIGSEGV, SIG_IGN);
+        copy_much();  // an earlier test of this process may have installed the handlers
+        const HalfGone memory;
+        expect_refusals(memory);
+        ::kill(::getpid(), SIGSEGV);
+        expect_refusals(memory);
+        std::_Exit(testing::Test::HasFailure() ? 1 : 19);
+      },
+      testing::ExitedWithCode(19), "");
+}
 #endif
 
 }  // namespace

@@ -41,18 +41,23 @@ thread_local Guard* guard __attribute__((tls_model("initial-exec"))) = nullptr;
 struct sigaction before_bus {};
 struct sigaction before_segv {};
 
+/// A process has sent the signal, so si_addr is meaningless.
+bool is_sent(const siginfo_t& info) noexcept { return info.si_code <= 0; }
+
 void forward(int number, siginfo_t* info, void* context) noexcept {
   const struct sigaction& before = number == SIGBUS ? before_bus : before_segv;
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(number, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(number);
+  const bool sent = is_sent(*info);
+  if (sent && before.sa_handler == SIG_IGN) return;
   // Installs the old action, default or ignore; the instruction runs again and its fault ends the process.
   ::sigaction(number, &before, nullptr);
+  if (sent) ::raise(number);  // no instruction faults again; the signal comes when this handler returns
 }
 
 void on_fault(int number, siginfo_t* info, void* context) noexcept {
   Guard* const mine = guard;
-  // si_code <= 0: a process has sent the signal, so si_addr is meaningless.
-  if (mine == nullptr || info->si_code <= 0 || !mine->covers(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
+  if (mine == nullptr || is_sent(*info) || !mine->covers(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
     return forward(number, info, context);
   }
   guard = mine->outer;
