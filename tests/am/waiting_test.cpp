@@ -4,7 +4,9 @@
 
 #include <thread>
 
+#include "opal/core/system/fd.hpp"
 #include "tests/am/pair.hpp"
+#include "tests/memory/no_free_descriptor.hpp"
 
 namespace opal::test {
 namespace {
@@ -102,6 +104,33 @@ TEST_P(Waiting, AtLevelMultipleEverySleeperSeesWhatAnothersProgressBrought) {
               pump([&] { return b.messages == 200; }, *a.context));
   sleepers.clear();
   EXPECT_EQ(content, 4);
+}
+
+TEST_P(Waiting, AtLevelMultipleAThreadThatNoOtherCanWakeForLackOfADescriptorLooksFromTimeToTime) {
+  Side side{GetParam(), am::ThreadLevel::multiple};
+  const auto lowest = static_cast<rlim_t>(Fd{::dup(STDOUT_FILENO)}.get());
+  const NoFreeDescriptor none{lowest};
+  std::thread{[&] {
+    const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+    for (int i = 0; i < 20 && !deadline.expired(); ++i) side.context->wait(std::chrono::seconds{20});
+    EXPECT_FALSE(deadline.expired());
+  }}.join();
+}
+
+TEST_P(Waiting, AtLevelMultipleAThreadThatFoundNoFreeDescriptorAtFirstIsWokenByOthersLater) {
+  Side side{GetParam(), am::ThreadLevel::multiple};
+  std::atomic<bool> over{false};
+  const auto wait = [&] {
+    {
+      const NoFreeDescriptor none;
+      side.context->wait(std::chrono::milliseconds{1});
+    }
+    side.context->wait_until([&] { return over.load(); }, std::chrono::seconds{60});
+  };
+  EXPECT_TRUE(is_woken_by(*side.context, wait, [&] {
+    over = true;
+    side.context->wake_sleepers();
+  }));
 }
 
 TEST_P(Waiting, WhoHoldsTheLockMakesProgressThoughAnotherThreadWaitsForItInProgress) {

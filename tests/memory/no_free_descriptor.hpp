@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/memory/no_free_descriptor.hpp — while it exists, every open() of this process fails with EMFILE.
+// tests/memory/no_free_descriptor.hpp — while it exists, every open() of this process fails with EMFILE.  poll() of
+// more descriptors than `limit` fails, too.
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,9 +9,10 @@ namespace opal::test {
 
 class NoFreeDescriptor {
  public:
-  NoFreeDescriptor() {
+  /// Requires: all descriptors below `limit` are in use.
+  explicit NoFreeDescriptor(rlim_t limit = 0) {
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const rlimit none{0, before_.rlim_max};
+    const rlimit none{limit, before_.rlim_max};
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   }
   ~NoFreeDescriptor() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }

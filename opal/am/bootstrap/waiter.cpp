@@ -15,18 +15,20 @@
 namespace opal::am {
 namespace {
 
-/// The calling thread's eventfd.  -1: no descriptor was free at the first call; other threads cannot wake this thread
-/// before its deadline.  A forked child makes a new one: it shares the inherited eventfd with the parent, and its reads
-/// would consume the parent's wake-ups.
+/// The calling thread's eventfd.  -1: no descriptor is free; other threads cannot wake this thread.  A forked child
+/// makes a new one: it shares the inherited eventfd with the parent, and its reads would consume the parent's wake-ups.
 int thread_event() noexcept {
   struct Event {
     Fd fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     pid_t process = ::getpid();
   };
   thread_local Event event;
-  if (event.process != ::getpid()) event = {};
+  if (!event.fd || event.process != ::getpid()) event = {};
   return event.fd.get();
 }
+
+thread_local int sleepers_without_event = 0;  // Sleepers of the calling thread whose event is -1
+constexpr int kSleepWithoutEventMs = 10;      // after it the thread looks for what others could not tell it
 
 }  // namespace
 
@@ -57,12 +59,14 @@ Result<void> Waiter::add(int fd) {
 void Waiter::remove(int fd) noexcept { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
 Waiter::Sleeper::Sleeper(Waiter& waiter) noexcept : waiter_(waiter), event_(thread_event()) {
+  if (event_ < 0) ++sleepers_without_event;
   const std::lock_guard guard{waiter_.mutex_};
   waiter_.sleepers_.push_back(event_);
   waiter_.sleepers_count_.fetch_add(1, std::memory_order_seq_cst);
 }
 
 Waiter::Sleeper::~Sleeper() {
+  if (event_ < 0) --sleepers_without_event;
   const std::lock_guard guard{waiter_.mutex_};
   const auto own = std::find(waiter_.sleepers_.begin(), waiter_.sleepers_.end(), event_);
   if (own == waiter_.sleepers_.end()) return;  // take_over() has cleared the list
@@ -87,7 +91,9 @@ void Waiter::sleep(std::span<const int> fds, const Deadline& deadline) noexcept 
   const std::size_t count = std::min(fds.size(), kMostWatched);
   polled[0] = {own, POLLIN, 0};
   for (std::size_t i = 0; i < count; ++i) polled[i + 1] = {fds[i], POLLIN, 0};
-  if (::poll(polled.data(), count + 1, deadline.poll_timeout_ms()) > 0 && (polled[0].revents & POLLIN) != 0) {
+  int timeout = deadline.poll_timeout_ms();
+  if (sleepers_without_event != 0 && (timeout < 0 || timeout > kSleepWithoutEventMs)) timeout = kSleepWithoutEventMs;
+  if (::poll(polled.data(), count + 1, timeout) > 0 && (polled[0].revents & POLLIN) != 0) {
     eventfd_t woken = 0;
     (void)::eventfd_read(own, &woken);
   }
