@@ -70,7 +70,8 @@ void opal_counter_attach(opal_counter_t* counter, opal_completion_t* completion)
 opal_status_t opal_counter_count(opal_counter_t* counter, opal_status_t posted) noexcept {
   if (counter == nullptr) return misuse("opal_counter_count: a counter is needed");
   const opal::am::Lock::Guard guard{counter->counter.context().lock()};
-  if (posted == OPAL_DONE || posted < 0) counter->counter.finish(Error{to_code(posted)});
+  if (posted < 0) counter->counter.error = Error{to_code(posted)};
+  if (posted <= OPAL_DONE) (void)counter->counter.count(posted == OPAL_DONE ? Post::done : Post::failed);
   return posted;
 }
 

@@ -79,8 +79,9 @@ static_assert(sizeof(opal_remote_key_t) == sizeof(MemoryHandle) && alignof(opal_
 /// Calls `operation(Completion&)`, a post, with a Bridge to `completion`, and sets the fields of `completion` for every
 /// result.  Returns the status of the post.
 template <class Operation>
-opal_status_t post(opal_completion_t* completion, Operation operation) noexcept {
+opal_status_t post(am::Context& context, opal_completion_t* completion, Operation operation) noexcept {
   if (completion == nullptr) return misuse("a completion is needed");
+  const am::Lock::Guard guard{context.lock()};  // a thread in opal_wait_until() may read `finished`
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): placed in the caller's memory, trivially destroyed
   auto* bridge = new (completion->reserved) Bridge{completion};
   completion->finished = 0;
@@ -88,8 +89,12 @@ opal_status_t post(opal_completion_t* completion, Operation operation) noexcept 
   const Post answer = operation(static_cast<Completion&>(*bridge));
   // After `queued` *bridge may be gone: to_status() reads the error only after `failed`.
   const opal_status_t status = to_status(answer, bridge->error);
-  if (answer == Post::done || answer == Post::failed) completion->finished = 1;
   if (answer == Post::failed) completion->status = status;
+  if (answer == Post::done || answer == Post::failed) {
+    completion->finished = 1;
+    // progress() has no part in this end, so nothing else wakes that thread.
+    if (context.lock().real()) context.wake_sleepers();
+  }
   return status;
 }
 

@@ -64,7 +64,7 @@ opal_status_t opal_send_any(opal_endpoint_t* to, uint16_t tag, const void* heade
         completion,
         "opal_send_any: an endpoint, a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST and the bytes are needed");
   }
-  return post(completion, [&](opal::Completion& end) {
+  return post(endpoint(to).context(), completion, [&](opal::Completion& end) {
     return endpoint(to).send(tag, bytes(header, header_size), bytes(payload, payload_size), end);
   });
 }

@@ -11,7 +11,7 @@ template <auto how, class Memory>
 opal_status_t transfer(opal_endpoint_t* to, Memory* here, uint64_t remote_address, const opal_remote_key_t* key,
                        uint64_t size, opal_completion_t* completion, const char* missing) noexcept {
   if (to == nullptr || key == nullptr || is_missing(here, size)) return misuse(completion, missing);
-  return post(completion, [&](opal::Completion& end) {
+  return post(endpoint(to).context(), completion, [&](opal::Completion& end) {
     return (endpoint(to).*how)(here, remote_address, unpacked(key), size, end);
   });
 }
@@ -29,7 +29,7 @@ opal_status_t atomic_with(opal_endpoint_t* to, int op, int type, uint64_t remote
                   "opal_atomic, opal_atomic_or_queue: an endpoint, an unpacked key, OPAL_ADD..OPAL_COMPARE_SWAP and "
                   "OPAL_I32..OPAL_F64 are needed");
   }
-  return post(completion, [&](opal::Completion& end) {
+  return post(endpoint(to).context(), completion, [&](opal::Completion& end) {
     return (endpoint(to).*Atomic)({static_cast<opal::AtomicOp>(op), static_cast<opal::AtomicType>(type), remote_address,
                                    &unpacked(key), operand, compare, result},
                                   end);
@@ -95,19 +95,19 @@ opal_status_t opal_put_notify(opal_endpoint_t* to, const void* source, uint64_t 
                   "opal_put_notify: an endpoint, a source, an unpacked key, a tag from OPAL_TAG_USER_FIRST to "
                   "OPAL_TAG_USER_LAST and a header are needed");
   }
-  return post(completion, [&](opal::Completion& end) {
+  return post(endpoint(to).context(), completion, [&](opal::Completion& end) {
     return endpoint(to).put_notify(source, remote_address, unpacked(key), size, tag, bytes(header, header_size), end);
   });
 }
 
 opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion) noexcept {
   if (to == nullptr) return misuse(completion, "opal_flush: an endpoint is needed");
-  return post(completion, [&](opal::Completion& end) { return endpoint(to).flush(end); });
+  return post(endpoint(to).context(), completion, [&](opal::Completion& end) { return endpoint(to).flush(end); });
 }
 
 opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) noexcept {
   if (context == nullptr) return misuse(completion, "opal_flush_all: a context is needed");
-  return post(completion, [&](opal::Completion& end) { return context_of(*context).flush(end); });
+  return post(context_of(*context), completion, [&](opal::Completion& end) { return context_of(*context).flush(end); });
 }
 
 }  // extern "C"
