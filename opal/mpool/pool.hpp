@@ -36,7 +36,8 @@ class Pool {
 
   /// Allocates at least `size` bytes (0 counts as 1) at a multiple of `alignment`, a power of two.  The contents are
   /// unspecified.  The block is valid until deallocate() or the end of the pool.  Pools of pages allocate whole pages.
-  /// Errors: invalid_argument (alignment), no_space, no_memory, limit_reached.
+  /// Errors: invalid_argument (alignment), no_space, no_memory, limit_reached, not_supported (a shared pool in a forked
+  /// child of the process that opened it).
   virtual Result<std::byte*> allocate(std::size_t size, std::size_t alignment = 1) noexcept = 0;
 
   /// Frees a block that allocate() returned.  Errors: invalid_argument for a block freed twice, an address inside a

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -57,7 +58,11 @@ class SharedMemoryPool final : public Pool, private memory::Listener {
     }
   }
 
+  /// True in a forked child: it has the parent's file, but a copy of the bookkeeping.
+  [[nodiscard]] bool inherited() const noexcept { return process_ != ::getpid(); }
+
   SharedPool pool_;
+  const pid_t process_ = ::getpid();
   std::atomic<bool> intact_{false};  // no part was unmapped or replaced; else shared_pool_of() does not return it
   std::uint32_t number_ = 0;
 };
@@ -80,12 +85,14 @@ SharedMemoryPool::~SharedMemoryPool() {
     std::erase(all.pools, this);
     all.count.store(all.pools.size(), std::memory_order_release);
   }
+  if (inherited()) return;
   // Peers may keep the file mapped until their connection ends: free its pages now.
   (void)::fallocate(pool_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                     static_cast<off_t>(pool_.bytes().size()));
 }
 
 Result<std::byte*> SharedMemoryPool::allocate(std::size_t size, std::size_t alignment) noexcept {
+  if (inherited()) return Error{Errc::not_supported, 0, "Pool::allocate(shared pool of the parent process)", size};
   const std::size_t page = pool_.page_size();
   if (!std::has_single_bit(alignment)) {
     return Error{Errc::invalid_argument, 0, "Pool::allocate(alignment is not a power of two)", alignment};

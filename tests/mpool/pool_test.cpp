@@ -15,6 +15,7 @@
 #include "opal/core/system/mapping.hpp"
 #include "opal/mpool/shared_directory.hpp"
 #include "opal/mpool/shared_pool.hpp"
+#include "tests/harness/in_child.hpp"
 
 namespace opal::mpool {
 namespace {
@@ -78,6 +79,21 @@ TEST_P(EveryPool, PeersFindTheBytesOfASharedPoolInItsFile) {
   EXPECT_EQ(view->data()[offset], std::byte{0x42});
   view->data()[offset] = std::byte{0x43};
   EXPECT_EQ((*block)[4999], std::byte{0x43});
+}
+
+TEST_P(EveryPool, AForkedChildChangesNothingInItsParentsPool) {
+  const auto block = pool_->allocate(5000);
+  ASSERT_TRUE(block);
+  std::memset(*block, 0x42, 5000);
+  EXPECT_EQ(test::in_child([&] {
+              const auto more = pool_->allocate(5000);
+              const bool expected = shared() ? !more && more.error().code == Errc::not_supported : more.has_value();
+              pool_.reset();
+              return expected ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(std::count(*block, *block + 5000, std::byte{0x42}), 5000);
+  EXPECT_TRUE(pool_->allocate(5000));
 }
 
 INSTANTIATE_TEST_SUITE_P(Hints, EveryPool, testing::Values("heap", "hugepage", "shared", "hugepage,shared"),
