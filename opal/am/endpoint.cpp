@@ -20,7 +20,10 @@ Endpoint::Endpoint(Context& context, const PeerId& peer, Lock& lock)
 
 Endpoint::~Endpoint() = default;
 
-std::string Endpoint::explain() const { return explanation_; }
+std::string Endpoint::explain() const {
+  const Lock::Guard guard{lock_};
+  return explanation_;
+}
 
 void Endpoint::add_route(btl::Endpoint& route, bool taken) {
   route.upper = this;
