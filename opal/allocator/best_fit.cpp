@@ -51,19 +51,6 @@ Result<void> BestFit::grow(std::uint64_t size) noexcept try {
   return Error{Errc::no_memory, 0, "allocator(bookkeeping)", size};
 }
 
-void BestFit::shrink(std::uint64_t size) noexcept {
-  if (size == 0) return;
-  const auto last = std::prev(ranges_.end());
-  last->second.place = free_.extract({last->second.size, last->first});
-  last->second.size -= size;
-  end_ -= size;
-  if (last->second.size != 0) {
-    release(last);
-  } else {
-    ranges_.erase(last);
-  }
-}
-
 Result<std::uint64_t> BestFit::allocate(std::uint64_t size, std::uint64_t alignment) noexcept {
   const Error full{Errc::no_space, 0, "allocator: no free range is large enough", size};
   if (size > end_) return full;

@@ -25,9 +25,6 @@ class OPAL_EXPORT BestFit {
   /// Adds the offsets [end(), end() + size) as free.  Requires: size >= 1.  Errors: no_memory.
   Result<void> grow(std::uint64_t size) noexcept;
 
-  /// Removes the last `size` offsets.  Requires: size <= free_tail().
-  void shrink(std::uint64_t size) noexcept;
-
   /// Returns the begin of a new block of `size` bytes (0 counts as 1), a multiple of `alignment`, a power of two.
   /// Errors: no_space (nothing fits), no_memory.
   Result<std::uint64_t> allocate(std::uint64_t size, std::uint64_t alignment) noexcept;

@@ -45,9 +45,6 @@ class Pool {
   virtual Result<void> deallocate(std::byte* address) noexcept = 0;
 
   [[nodiscard]] virtual Usage usage() const noexcept = 0;
-
-  /// Returns memory without live blocks to the system.  Result: the number of bytes returned.
-  virtual std::size_t trim() noexcept { return 0; }
 };
 
 /// Opens the pool that `hint` selects.  A hugepage pool that falls back to transparent pages logs this once (info).

@@ -43,7 +43,6 @@ class SharedMemoryPool final : public Pool, private memory::Listener {
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override { return pool_.deallocate(address); }
   [[nodiscard]] Usage usage() const noexcept override { return pool_.usage(); }
-  std::size_t trim() noexcept override { return pool_.trim(); }
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] bool intact() const noexcept { return intact_.load(std::memory_order_relaxed); }
@@ -108,7 +107,6 @@ Result<SharedPool> create_checked(const Config& config, bool hugetlb) {
   OPAL_TRY_ASSIGN(SharedPool pool, SharedPool::create("opal-pool", config.shared_size.bytes, {.hugetlb = hugetlb}));
   OPAL_TRY_ASSIGN(const SharedBlock probe, pool.allocate(pool.page_size()));
   OPAL_TRY(pool.deallocate(probe.address));
-  pool.trim();
   return pool;
 }
 

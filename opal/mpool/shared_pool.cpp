@@ -90,20 +90,6 @@ Result<void> SharedPool::deallocate(std::byte* address) noexcept {
                             reinterpret_cast<std::uintptr_t>(mapping_.data()));
 }
 
-std::size_t SharedPool::trim() noexcept {
-  const std::lock_guard lock{*mutex_};
-  const std::size_t committed = blocks_.end();
-  const std::size_t keep = std::min<std::size_t>(align_up(committed - blocks_.free_tail(), chunk_), committed);
-  const std::size_t bytes = committed - keep;
-  if (bytes == 0) return 0;
-  blocks_.shrink(bytes);
-  dump(mapping_.bytes().subspan(keep, bytes), false);
-  // If the kernel refuses, the pages stay until the pool is destroyed; a later commit of them is harmless.
-  (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(keep),
-                    static_cast<off_t>(bytes));
-  return bytes;
-}
-
 Usage SharedPool::usage() const noexcept {
   const std::lock_guard lock{*mutex_};
   return {blocks_.end(), blocks_.used(), blocks_.blocks()};

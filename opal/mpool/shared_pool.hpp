@@ -58,9 +58,6 @@ class OPAL_EXPORT SharedPool {
   /// Frees a block by its address in this process.  Errors: invalid_argument (not the address of a live block).
   Result<void> deallocate(std::byte* address) noexcept;
 
-  /// Releases the chunks without blocks at the end of the committed part; returns their number of bytes.
-  std::size_t trim() noexcept;
-
   /// The descriptor, owned by the pool.  Duplicate it, or send it over a Unix socket, to share the memory.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 

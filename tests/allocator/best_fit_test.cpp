@@ -102,10 +102,6 @@ TEST(BestFit, AgreesWithAByteMapOverARandomTrace) {
       const std::size_t units = 1 + random() % 50;
       ASSERT_TRUE(ranges.grow(units * kUnit));
       model.resize(model.size() + units);
-    } else if (dice < 5) {
-      const std::size_t units = random() % (tail() + 1);
-      ranges.shrink(units * kUnit);
-      model.resize(model.size() - units);
     } else if (live.empty() || dice < 55) {
       const std::uint64_t size = random() % (random() % 20 == 0 ? kUnit * 100 : kUnit * 8);
       const std::uint64_t alignment = std::uint64_t{1} << (random() % 12);

@@ -175,23 +175,6 @@ TEST(SharedPool, APeerThatMappedOnceSeesAllLaterGrowth) {
   for (const int fd : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) ::close(fd);
 }
 
-TEST(SharedPool, TrimGivesFreeMemoryAtTheEndBackToTheKernel) {
-  auto pool = SharedPool::create("test", 16 * kMiB, {.chunk = 64 << 10});
-  ASSERT_TRUE(pool);
-  const auto low = pool->allocate(1000);
-  const auto high = pool->allocate(8 * kMiB);
-  ASSERT_TRUE(low && high);
-  EXPECT_EQ(pool->trim(), 0u);
-  std::memset(high->address, 1, 8 * kMiB);
-  ASSERT_TRUE(pool->deallocate(high->address));
-  EXPECT_EQ(pool->trim(), 8 * kMiB);
-  EXPECT_EQ(pool->usage().managed, 64u << 10);
-  EXPECT_EQ(resident_bytes(pool->fd()), 64u << 10);
-  const auto again = pool->allocate(8 * kMiB);
-  ASSERT_TRUE(again);
-  EXPECT_EQ(again->offset, high->offset);
-}
-
 /// Whether the page at `address` goes into a core dump.
 bool is_dumped(const std::byte* address) {
   const auto wanted = reinterpret_cast<unsigned long>(address);
@@ -214,9 +197,6 @@ TEST(SharedPool, ACoreDumpHoldsWhatIsCommittedSoThatWritingItPutsNoMemoryBehindT
   EXPECT_FALSE(is_dumped(pool.bytes().data() + 8 * kMiB));
   const auto peers = *SharedPool::attach(pool.fd());
   EXPECT_FALSE(is_dumped(peers.data() + block.offset)) << "that is the owner's business";
-  ASSERT_TRUE(pool.deallocate(block.address));
-  pool.trim();
-  EXPECT_FALSE(is_dumped(block.address));
 }
 
 TEST(SharedPool, TooFewHugePagesAreAnErrorAndNoSigbus) {
@@ -268,8 +248,6 @@ TEST(SharedPool, LiveBlocksNeverOverlapAndKeepTheirBytesOverARandomTrace) {
       ASSERT_TRUE(pool->deallocate(gone.block.address));
       live[index] = live.back();
       live.pop_back();
-    } else {
-      pool->trim();
     }
   }
   EXPECT_EQ(pool->usage().blocks, live.size());

@@ -120,13 +120,11 @@ RegisteredPool::Slabs::iterator RegisteredPool::unmap(Slabs::iterator slab) noex
   return slabs_.erase(slab);
 }
 
-std::size_t RegisteredPool::trim() noexcept {
+void RegisteredPool::trim() noexcept {
   const Lock::Guard guard{context_.state_->lock};
-  const std::size_t before = usage_.managed;
   for (auto slab = slabs_.begin(); slab != slabs_.end();) {
     slab = slab->second.blocks.blocks() == 0 ? unmap(slab) : std::next(slab);
   }
-  return before - usage_.managed;
 }
 
 }  // namespace opal::am

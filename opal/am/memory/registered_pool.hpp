@@ -30,7 +30,8 @@ class OPAL_EXPORT RegisteredPool final : public mpool::Pool {
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment = 1) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override;
   [[nodiscard]] mpool::Usage usage() const noexcept override;
-  std::size_t trim() noexcept override;
+  /// Unmaps the slabs without blocks.
+  void trim() noexcept;
 
  private:
   struct Slab {
