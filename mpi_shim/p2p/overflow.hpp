@@ -4,6 +4,8 @@
 // Owned by an Engine, whose progress retries.  Threads: under the Context's lock.
 #pragma once
 #include <algorithm>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "mpi_shim/p2p/stalled.hpp"
@@ -44,15 +46,16 @@ class Overflow : public Stalled {
     return true;
   }
 
-  /// True: nothing is left.
+  /// True: nothing is left.  attempt() may find that a peer has failed, and so call post().
   bool retry() noexcept {
     std::vector<Message> left;
-    for (Message& message : messages_) {
+    std::vector<Message> tried = std::exchange(messages_, {});
+    for (Message& message : tried) {
       if (holds(left, *message.to) || !attempt(*message.to, message.tag, message.bytes, {})) {
         left.push_back(std::move(message));
       }
     }
-    messages_ = std::move(left);
+    messages_.insert(messages_.begin(), std::move_iterator{left.begin()}, std::move_iterator{left.end()});
     return messages_.empty();
   }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rank 0 reads more from windows of rank 1 than rank 1 may keep for it (am_pending_limit), and receives nothing until
- * rank 1 has answered.  No answer is lost. */
+ * rank 1 has answered.  Rank 1 also receives synchronous messages then.  No answer is lost. */
 #include <signal.h>
 #include <unistd.h>
 
 #include "tests/mpi_shim/programs/check.h"
 
-enum { kWindows = 8, kInts = 1 << 20 };
+enum { kWindows = 8, kInts = 1 << 20, kSynchronous = 2000 };
 static MPI_Win windows[kWindows];
 static int *memory[kWindows], *copies[kWindows];
 
@@ -28,16 +28,20 @@ static MPI_Datatype uneven_blocks(void) {
 
 /* Rank 1 takes the word, which follows all requests, and says so by a signal, which needs no progress of rank 0. */
 static void let_the_answers_wait(void) {
+  static MPI_Request sends[kSynchronous];
   int process = (int)getpid(), signal_number = 0;
   if (my_rank() == 0) {
+    for (int i = 0; i < kSynchronous; ++i) MPI_Issend(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, &sends[i]);
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     MPI_Send(&process, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
     sigwait(&set, &signal_number);
     CHECK_EQ(signal_number, SIGUSR1);
+    MPI_Waitall(kSynchronous, sends, MPI_STATUSES_IGNORE);
   } else {
     MPI_Recv(&process, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < kSynchronous; ++i) MPI_Recv(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     kill((pid_t)process, SIGUSR1);
   }
 }
