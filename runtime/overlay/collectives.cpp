@@ -25,7 +25,10 @@ Collectives::Operation* Collectives::add(const Contribution& contribution) {
     // Packed, a part also has its member and its length, 8 bytes each.
     if (operation.parts.emplace(member, data).second) operation.bytes += data.size() + 2 * sizeof(std::uint64_t);
   }
-  operation.too_large |= contribution.too_large || operation.bytes > kLargestContent;
+  // The sets of a Release: its receivers, with the ranges of `participants`; `lost`, at most with those of both sets.
+  const std::size_t ranges = 2 * operation.participants.ranges().size() + operation.covered.ranges().size();
+  const std::size_t bytes = operation.bytes + contribution.name.key.size() + ranges * 2 * sizeof(std::uint64_t);
+  operation.too_large |= contribution.too_large || bytes > kLargestContent;
   if (operation.too_large) operation.parts.clear();
   return &operation;
 }

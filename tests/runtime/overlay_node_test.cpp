@@ -98,5 +98,32 @@ TEST_F(OverlayRoot, OperationsDoNotWaitForAMemberThatIsAbsentFromThemAndCountItA
   EXPECT_TRUE(lost.empty()) << "it lives";
 }
 
+/// The name and the sets of members are more than the room that kLargestContent leaves for them.
+TEST_F(OverlayRoot, AnOperationWhoseNameOrMembersMakeItsMessageTooLongIsReleasedWithoutData) {
+  const Options many{.count = 20'000, .radix = 1};
+  IdSet scattered;
+  for (Id member = 1; member < many.count; member += 2) scattered.add(member);
+  struct Case {
+    const char* what;
+    const Options options;
+    std::string key;
+    IdSet below;
+  };
+  for (const Case& each :
+       {Case{"name", options, std::string(128U << 10, 'k'), IdSet::of(1)}, Case{"members", many, "key", scattered}}) {
+    Node node{each.options, *this, *this, 0};
+    node.on_frame(1, oob::as_bytes(frame(FrameType::attach, 1, 0, pack(Attach{1, 0, 1, 1, {}}))), 0);
+    IdSet all = each.below;
+    all.add(0);
+    node.arrive(each.key, all, 0, std::string(kLargestContent - 1024, 'x'));
+    const Contribution theirs{.name = {each.key, 1}, .participants = all, .covered = each.below};
+    node.on_frame(1, oob::as_bytes(frame(FrameType::contribute, 1, 0, pack(theirs))), 0);
+    ASSERT_FALSE(releases.empty()) << each.what;
+    EXPECT_TRUE(releases.back().too_large) << each.what;
+    EXPECT_LE(sent.back(), oob::kLargestMessage) << each.what;
+  }
+  EXPECT_EQ(releases.size(), 2U);
+}
+
 }  // namespace
 }  // namespace runtime::overlay
