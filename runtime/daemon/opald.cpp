@@ -263,6 +263,11 @@ void Opald::handle(Kind kind, ByteSpan content) {
       if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);
       return;
     case kKind<Input>:
+    case kKind<Unread>:
+      if (const auto message = unpack<Unread>(content)) {
+        forwarder_.drop(message->rank, message->to_stderr ? stdio::Channel::err : stdio::Channel::out);
+      }
+      return;
       if (const auto message = unpack<Input>(content); message && input_) input_->add(message->text);
       return;
     case kKind<Quit>: return leave();

@@ -33,8 +33,7 @@ bool OutputForwarder::read_some(Stream& stream) {
   const ssize_t size = TEMP_FAILURE_RETRY(::read(stream.fd.get(), text.data(), text.size()));
   if (size < 0 && errno == EAGAIN) return false;
   if (size <= 0) {
-    text_(stream.rank, stream.channel, {});
-    streams_.remove_if([&](const Stream& other) { return &other == &stream; });
+    end_of(stream);
     return false;
   }
   text.resize(static_cast<std::size_t>(size));
@@ -45,6 +44,17 @@ bool OutputForwarder::read_some(Stream& stream) {
     for (Stream& other : streams_) other.watch.pause();
   }
   return true;
+}
+
+void OutputForwarder::end_of(Stream& stream) {
+  text_(stream.rank, stream.channel, {});
+  streams_.remove_if([&](const Stream& other) { return &other == &stream; });
+}
+
+void OutputForwarder::drop(unsigned rank, stdio::Channel channel) {
+  const auto stream = std::find_if(streams_.begin(), streams_.end(),
+                                   [&](const Stream& each) { return each.rank == rank && each.channel == channel; });
+  if (stream != streams_.end()) end_of(*stream);
 }
 
 void OutputForwarder::credit(std::uint64_t bytes) {

@@ -25,6 +25,9 @@ class OutputForwarder {
   /// The launcher has taken `bytes` more bytes.  Reading starts again below kWindow / 2.
   void credit(std::uint64_t bytes);
 
+  /// Ends a stream whose text is not wanted any more: a rank that writes to it gets SIGPIPE, as in a shell.
+  void drop(unsigned rank, stdio::Channel channel);
+
   /// Forwards what the pipes hold now, whatever kWindow says.  Does not wait for a process that keeps a pipe open.
   void drain();
 
@@ -36,6 +39,7 @@ class OutputForwarder {
     event::Watch watch;
   };
   bool read_some(Stream& stream);
+  void end_of(Stream& stream);
 
   event::Loop& loop_;
   const Text text_;

@@ -129,7 +129,7 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
         if (!owns(m.rank)) return;
         const auto channel = m.to_stderr ? stdio::Channel::err : stdio::Channel::out;
         if (m.text.empty()) return output_.feed_end(static_cast<int>(m.rank), channel);
-        output_.feed(static_cast<int>(m.rank), channel, m.text);
+        if (!output_.feed(static_cast<int>(m.rank), channel, m.text)) send(Unread{m.rank, m.to_stderr});
         credit_ += m.text.size();
         give_credit();
       });

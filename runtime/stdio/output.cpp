@@ -168,14 +168,18 @@ Output::Stream* Output::find(int rank, Channel channel) {
   return found == streams_.end() ? nullptr : &found->second;
 }
 
-void Output::feed(int rank, Channel channel, std::string_view text) {
+bool Output::feed(int rank, Channel channel, std::string_view text) {
   Stream* known = find(rank, channel);
   if (known == nullptr) {
     const auto added = add(rank, channel, {});
-    if (!added) return on_trouble_(opal::to_string(added.error()));
+    if (!added) {
+      on_trouble_(opal::to_string(added.error()));
+      return false;
+    }
     known = *added;
   }
   take(*known, text);
+  return !known->sink.target->broken();
 }
 
 void Output::feed_end(int rank, Channel channel) {

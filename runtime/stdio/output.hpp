@@ -39,7 +39,8 @@ class Output {
   Result<Fd> open(int rank, Channel channel);
 
   // For a rank of another host, whose daemon reads the pipe: its text, and the end of the stream.
-  void feed(int rank, Channel channel, std::string_view text);
+  /// False: the target is broken, and no more text of the stream is wanted.
+  bool feed(int rank, Channel channel, std::string_view text);
   void feed_end(int rank, Channel channel);
 
   /// True while a writer is full: the caller acknowledges no more output to the daemons until on_drained.

@@ -153,6 +153,18 @@ TEST_F(Hosts, NoMoreAgentsRunAtATimeThanAgentsSays) {
 
 TEST_F(Hosts, RankZeroOfAnotherHostReadsTheLaunchersInputToItsEnd) {
   std::string input;
+/// The ranks write for ever.
+TEST_F(Hosts, AReaderThatGoesAwayEndsTheJobAsInAPipeline) {
+  const std::string file = directory() + "/status";
+  const std::string command = fmt::format(
+      "{{ {} {} --launch-agent {} --timeout 40 --host h2:2 yes 2>/dev/null; echo $? > {}; }} | head -n 1 >/dev/null",
+      fmt::join(hosts->on_network_of(1), " "), OPALRUN_PATH, hosts->agent(), file);
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  int status = -1;
+  std::ifstream{file} >> status;
+  EXPECT_EQ(status, 128 + SIGPIPE);
+}
+
   for (int i = 0; i < 200'000; ++i) input += fmt::format("line {}\n", i);
   const auto all = start({"--host", "h2:2", "sh", "-c", "cat; [ $OMPI_COMM_WORLD_RANK = 0 ] || echo other"}, input);
   const Outcome outcome = all->wait();

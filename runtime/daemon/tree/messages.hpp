@@ -27,7 +27,7 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 11;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 12;  ///< of all messages here; change one => bump it
 
 /// The first two members of Join, in every version.
 struct JoinHead {
@@ -76,6 +76,12 @@ struct Output {
 /// Launcher to daemon: `bytes` more bytes of output have been taken (OutputForwarder::credit).
 struct Credit {
   std::uint64_t bytes = 0;
+};
+
+/// Launcher to daemon: the output of a rank has no reader any more.
+struct Unread {
+  std::uint32_t rank = 0;
+  bool to_stderr = false;
 };
 
 /// Launcher to daemon: text for the stdin of the ranks that InputTarget reaches; empty: the end.
@@ -140,9 +146,9 @@ struct NamesResult {
 ///   launch::Report     daemon to launcher: news of the ranks of its host
 ///   pmix::PackedEvent  daemon to launcher, which forwards it to the other daemons: an event that a rank has raised,
 ///                      for the event handlers of all ranks
-using Messages =
-    std::tuple<Join, Place, TurnedAway, Frame, Ready, Launch, launch::Report, Output, Credit, Signal, KillAll, Quit,
-               Modex, ModexResult, Death, Names, NamesResult, Input, InputTaken, pmix::PackedEvent, Ended, Inquire>;
+using Messages = std::tuple<Join, Place, TurnedAway, Frame, Ready, Launch, launch::Report, Output, Credit, Signal,
+                            KillAll, Quit, Modex, ModexResult, Death, Names, NamesResult, Input, InputTaken,
+                            pmix::PackedEvent, Ended, Inquire, Unread>;
 
 using Kind = std::uint16_t;  ///< an oob::Topic
 
