@@ -29,6 +29,8 @@ class Hub final : public pmix::Cluster, private TreeUser {
   Result<void> send(std::size_t host, Kind kind, std::string content) {
     return tree_.send(overlay::IdSet::of(static_cast<overlay::Id>(host)), kind, std::move(content));
   }
+  /// True when the daemons in the tree have all messages that were sent to them.
+  [[nodiscard]] bool settled() const { return tree_.settled(); }
   /// Declares `host` lost for a reason that the tree does not know.
   void lose(std::size_t host);
   /// Records that `rank` has ended and informs all daemons.  A fence whose ranks on one host have all ended does not

@@ -240,8 +240,9 @@ void Opald::handle(Kind kind, ByteSpan content) {
       if (const auto message = unpack<Launch>(content); message && !host_) launch(*message);
       return;
     case kKind<Signal>:
-      if (const auto message = unpack<Signal>(content); message && host_) {
-        host_->signal(message->signo, message->ends_the_job);
+      if (const auto message = unpack<Signal>(content)) {
+        if (host_) host_->signal(message->signo, message->ends_the_job);
+        if (message->signo == SIGTSTP || message->signo == SIGCONT) tree_->on_root_stopped(message->signo == SIGTSTP);
       }
       return;
     case kKind<KillAll>:

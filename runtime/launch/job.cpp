@@ -25,6 +25,8 @@ constexpr std::chrono::milliseconds kLongestDecision{5'000};
 constexpr std::chrono::milliseconds kOthersEnd{250};
 constexpr std::chrono::milliseconds kQuickStart{500};  // which needs no display of progress
 constexpr std::chrono::milliseconds kProgressRound{200};
+constexpr std::chrono::milliseconds kStopRound{5};
+constexpr std::chrono::milliseconds kLongestStop{1'000};  // a daemon that does not answer holds up a stop
 constexpr int kTimeoutStatus = 124;
 constexpr int kLauncherFailed = 1;
 
@@ -292,8 +294,19 @@ void Job::on_signal(int signo) {
                 signo);
   }
   signal_all(signo, false);
-  if (signo == SIGTSTP) ::kill(::getpid(), SIGSTOP);
-  if (signo == SIGCONT) on_continued();
+  if (signo == SIGTSTP) stop(opal::Deadline::after(kLongestStop));
+  if (signo != SIGCONT) return;
+  stop_ = {};
+  on_continued();
+}
+
+/// Stops the launcher when the daemons have the signal before it, but at `deadline` at the latest.
+void Job::stop(opal::Deadline deadline) {
+  if (may_stop() || deadline.expired()) {
+    ::kill(::getpid(), SIGSTOP);
+    return;
+  }
+  stop_ = loop_.after(kStopRound, [this, deadline] { stop(deadline); });
 }
 
 void Job::signal_all(int signo, bool ends_the_job) {
@@ -338,6 +351,7 @@ void Job::silence_libraries() {
 void Job::end_with(int signo) {
   phase_ = Phase::ending;
   progress_ = {};
+  stop_ = {};
   output_.show_status({});
   timeout_ = {};
   decision_ = {};

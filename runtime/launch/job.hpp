@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "opal/core/clock.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/host/rank_host.hpp"
 #include "runtime/options/options.hpp"
@@ -45,6 +46,8 @@ class Job {
   void say(const std::string& text);
 
   [[nodiscard]] stdio::Output& output() noexcept { return output_; }
+  /// False while a signal for the ranks may still be on its way: the launcher does not stop itself yet.
+  std::function<bool()> may_stop = [] { return true; };
   /// Called after SIGCONT: the launcher may be in the terminal's foreground again.
   std::function<void()> on_continued = [] {};
   /// Called once when a rank has ended in any way, or was not started, or its host is lost.
@@ -101,6 +104,7 @@ class Job {
   void empty();
   void emptied();
   void signal_all(int signo, bool ends_the_job);
+  void stop(opal::Deadline deadline);
   [[nodiscard]] unsigned living() const noexcept;
   [[nodiscard]] std::string name_of(unsigned rank) const;
   [[nodiscard]] std::string what_follows() const;
@@ -125,6 +129,7 @@ class Job {
   event::Timer timeout_;                // --timeout
   event::Timer decision_;               // latest time of decide()
   event::Timer grace_;                  // next phase: ending -> emptying -> done
+  event::Timer stop_;                   // next test whether the launcher may stop
   event::Timer progress_;               // on a terminal, until all ranks have been started
 };
 

@@ -326,6 +326,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   job_.emplace(loop_, name_, allocation.ranks, std::move(options), [this] {
     if (oob_) oob_->catch_up();
   });
+  job_->may_stop = [this] { return !hub_ || hub_->settled(); };
   job_->on_continued = [this] {
     if (feeder_) feeder_->recheck();
   };

@@ -71,6 +71,17 @@ void Node::lose_parent(bool silent) {
   attach_to(parent_);
 }
 
+/// The attached parent lives.
+void Node::on_parent_sign() {
+  parent_due_ = root_stopped_ && parent_ == 0 ? UINT64_MAX : now_ + options_.silence_timeout;
+}
+
+void Node::on_root_stopped(bool stopped, Nanoseconds now) {
+  root_stopped_ = stopped;
+  acknowledge(now);
+  if (state_ == State::attached) on_parent_sign();
+}
+
 void Node::leave(const char* why) {
   state_ = State::out;
   close_parent_channel();
@@ -87,7 +98,7 @@ void Node::on_attached(const Attached& message) {
   state_ = State::attached;
   fresh_ = false;
   collectives_.reset_sent();
-  parent_due_ = now_ + options_.silence_timeout;
+  on_parent_sign();
   for (const Id member : message.moved) on_moved(member);
   for (const Range& range : message.lost.ranges()) {
     for (Id member = range.begin; member != range.end && state_ != State::out; ++member) {

@@ -51,7 +51,7 @@ void Node::on_frame(Channel from, ByteSpan bytes, Nanoseconds now) {
 }
 
 void Node::on_parent_frame(const FrameHeader& header, ByteSpan body) {
-  if (state_ == State::attached) parent_due_ = now_ + options_.silence_timeout;
+  if (state_ == State::attached) on_parent_sign();
   bool understood = true;
   switch (FrameType{header.type}) {
     case FrameType::attached: understood = with<Attached>(body, [&](const Attached& m) { on_attached(m); }); break;

@@ -94,6 +94,9 @@ class Node {
   void declare_lost(Id member, Loss why, Nanoseconds now);
   /// Client::absent() has grown for some key.
   void recheck();
+  /// The root stops (SIGSTOP), or runs again.  While it is stopped, its children do not count its silence. Acknowledges
+  /// at once: the root stops when it knows that the members have been told.
+  void on_root_stopped(bool stopped, Nanoseconds now);
   /// Sends all acknowledgements now instead of after Options::ack_delay.
   void acknowledge(Nanoseconds now);
 
@@ -151,6 +154,7 @@ class Node {
   void connect_failed(Id member);
   void lose_parent(bool silent);
   void leave(const char* why);
+  void on_parent_sign();
   void on_attach(Channel from, std::uint32_t attach, const Attach& message);
   void on_attached(const Attached& message);
   void on_refused(const Refused& message);
@@ -217,6 +221,7 @@ class Node {
   Channel parent_channel_ = kNone;
   std::uint32_t attach_ = 0;
   bool fresh_ = true;
+  bool root_stopped_ = false;
   Nanoseconds parent_due_ = 0;  // attached: the parent's next frame must have come; else: the attempt ends
   Nanoseconds give_up_ = 0;     // not attached: this member is out after this time
   Nanoseconds beat_due_;

@@ -13,12 +13,14 @@
 #include <set>
 
 #include "opal/core/environment.hpp"
+#include "tests/harness/process.hpp"
 #include "tests/runtime/flood.hpp"
 #include "tests/runtime/host_jobs.hpp"
 
 namespace runtime::test {
 namespace {
 
+using opal::test::state_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -218,6 +220,32 @@ TEST_F(Hosts, AKilledDaemonEndsTheJob) {
 
 TEST_F(Hosts, AKilledLauncherLeavesNothing) {
   const auto job = start_sleepers();
+  ::kill(job->pid(), SIGKILL);
+  EXPECT_EQ(job->wait().status, 128 + SIGKILL);
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+/// Longer than a daemon that hears nothing lives.
+TEST_F(Hosts, AStoppedJobGoesOnWhenItIsContinued) {
+  const auto job =
+      start({"--daemon-timeout", kTimeout, "--radix", "2", "--host", kAll, "sh", "-c", "echo up; exec sleep 300"});
+  const auto ranks = [&](char state) {  // in this state, or with 0 all
+    return std::ranges::count_if(job->processes(), [&](pid_t pid) {
+      std::string comm;
+      std::ifstream{fmt::format("/proc/{}/comm", pid)} >> comm;
+      return comm == "sleep" && (state == 0 || state_of(pid) == state);
+    });
+  };
+  ASSERT_TRUE(eventually([&] { return ranks(0) == 16; }, std::chrono::seconds{60})) << job->output();
+  ::kill(job->pid(), SIGTSTP);
+  EXPECT_TRUE(eventually([&] { return state_of(job->pid()) == 'T' && ranks('T') == 16; })) << ranks('T');
+  EXPECT_FALSE(eventually([&] { return ranks(0) != 16; }, std::chrono::seconds{2 * std::stoi(kTimeout)}));
+  ::kill(job->pid(), SIGCONT);
+  EXPECT_TRUE(eventually([&] { return ranks('T') == 0; }));
+  EXPECT_EQ(ranks(0), 16);
+  // A stopped job can be ended too.
+  ::kill(job->pid(), SIGTSTP);
+  EXPECT_TRUE(eventually([&] { return state_of(job->pid()) == 'T'; }));
   ::kill(job->pid(), SIGKILL);
   EXPECT_EQ(job->wait().status, 128 + SIGKILL);
   EXPECT_EQ(job->leftovers(), "");

@@ -106,6 +106,11 @@ void TreeMember::acknowledge() {
   schedule();
 }
 
+void TreeMember::on_root_stopped(bool stopped) {
+  node_->on_root_stopped(stopped, opal::now_ns());
+  schedule();
+}
+
 bool TreeMember::has_unsent() const {
   return std::any_of(endpoints_.begin(), endpoints_.end(),
                      [this](const auto& entry) { return oob_.has_unsent(*entry.second); });

@@ -66,6 +66,7 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   /// As the functions of overlay::Node.
   void declare_lost(overlay::Id member, overlay::Loss why);
   void acknowledge();
+  void on_root_stopped(bool stopped);
   /// Sets the hosts of the ranks (process map).  Called before the first fence.
   void set_hosts(const std::vector<pmix::HostRanks>& hosts) { process_map_ = ProcessMap{hosts}; }
   [[nodiscard]] const ProcessMap& process_map() const noexcept { return process_map_; }
@@ -76,6 +77,8 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   /// never if this member leaves the tree first.
   void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              pmix::Cluster::Data answer);
+  /// At the root: no message is queued, and the attached children have acknowledged all.
+  [[nodiscard]] bool settled() const { return waiting_.empty() && node_->down_settled(); }
   [[nodiscard]] const overlay::Node& node() const noexcept { return *node_; }
   /// True while the out-of-band channel has something unsent for a connection of the tree; messages queued here or in
   /// the Node do not count.
