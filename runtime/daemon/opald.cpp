@@ -263,12 +263,12 @@ void Opald::handle(Kind kind, ByteSpan content) {
     case kKind<Credit>:
       if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);
       return;
-    case kKind<Input>:
     case kKind<Unread>:
       if (const auto message = unpack<Unread>(content)) {
         forwarder_.drop(message->rank, message->to_stderr ? stdio::Channel::err : stdio::Channel::out);
       }
       return;
+    case kKind<Input>:
       if (const auto message = unpack<Input>(content); message && input_) input_->add(message->text);
       return;
     case kKind<Quit>: return leave();
@@ -374,7 +374,8 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
     return opened.error();
   }
   host_->server()->join(*uplink_);
-  if (const std::string problem = launch::check_open_files(ranks.size(), kDescriptorsOfARank); !problem.empty()) {
+  if (const std::string problem = launch::check_open_files(ranks.size(), ranks.size() * kDescriptorsOfARank);
+      !problem.empty()) {
     refuse_all(ranks, kCannotServe, problem);
     return {};
   }

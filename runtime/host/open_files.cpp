@@ -22,19 +22,17 @@ std::uint64_t raise_open_files() {
   return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? before : 0;
 }
 
-std::string check_open_files(std::size_t ranks, std::size_t descriptors_per_rank) {
+std::string check_open_files(std::size_t ranks, std::size_t descriptors) {
   constexpr std::size_t kSpare = 2;  // descriptors that the start of a rank or a library needs for a short time
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   std::error_code error;
   const std::filesystem::directory_iterator open{"/proc/self/fd", error};
   if (error) return {};
-  const auto needed =
-      static_cast<std::size_t>(std::distance(begin(open), end(open))) + ranks * descriptors_per_rank + kSpare;
+  const auto needed = static_cast<std::size_t>(std::distance(begin(open), end(open))) + descriptors + kSpare;
   if (needed <= limit.rlim_cur) return {};
   return fmt::format(
-      "{} ranks on one host need about {} open files, and the limit (ulimit -n) is {}; raise it, or start "
-      "fewer ranks on a host",
+      "{} ranks need about {} open files on one host, and the limit (ulimit -n) is {}; raise it, or start fewer ranks",
       ranks, needed, limit.rlim_cur);
 }
 

@@ -12,9 +12,9 @@ namespace runtime::launch {
 /// SpawnPlan::open_files; 0 when it failed.
 std::uint64_t raise_open_files();
 
-/// Tests whether the limit of open files allows `descriptors_per_rank` more descriptors for each of `ranks` ranks.
+/// Tests whether the limit of open files allows so many more `descriptors`, for `ranks` ranks.
 /// Returns an empty text, or the problem: libpmix would wait for ever for a rank that cannot connect.
-std::string check_open_files(std::size_t ranks, std::size_t descriptors_per_rank);
+std::string check_open_files(std::size_t ranks, std::size_t descriptors);
 
 /// Returns an empty text, or the problem that prevents a launch on this host:
 ///  - /proc of another pid namespace: it never shows the end of a rank;

@@ -339,10 +339,13 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   if (const auto started = add_local_host(program, domains, allocation.ranks, open_files); !started) {
     return {0, opal::to_string(started.error())};
   }
-  // Both outputs and libpmix's connection; the input with --stdin all; files.
-  const std::size_t each =
-      3U + (options_.input.kind == InputTarget::Kind::all ? 1 : 0) + (options_.output_directory.empty() ? 0 : 2);
-  if (std::string problem = check_open_files(hosts_[0].ranks.size(), each); !problem.empty()) {
+  // Of a rank of this host: both outputs and libpmix's connection; the input with --stdin all.  Of every rank: files.
+  const std::size_t own = hosts_[0].ranks.size();
+  const std::size_t files = options_.output_directory.empty() ? 0 : options_.merge_stderr ? 1 : 2;
+  const std::size_t each = 3U + (options_.input.kind == InputTarget::Kind::all ? 1 : 0);
+  if (std::string problem =
+          check_open_files(files == 0 ? own : allocation.ranks, own * each + allocation.ranks * files);
+      !problem.empty()) {
     return {0, std::move(problem)};
   }
   if (options_.display_map) {

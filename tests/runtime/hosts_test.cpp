@@ -153,8 +153,6 @@ TEST_F(Hosts, NoMoreAgentsRunAtATimeThanAgentsSays) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
-TEST_F(Hosts, RankZeroOfAnotherHostReadsTheLaunchersInputToItsEnd) {
-  std::string input;
 /// The ranks write for ever.
 TEST_F(Hosts, AReaderThatGoesAwayEndsTheJobAsInAPipeline) {
   const std::string file = directory() + "/status";
@@ -167,6 +165,8 @@ TEST_F(Hosts, AReaderThatGoesAwayEndsTheJobAsInAPipeline) {
   EXPECT_EQ(status, 128 + SIGPIPE);
 }
 
+TEST_F(Hosts, RankZeroOfAnotherHostReadsTheLaunchersInputToItsEnd) {
+  std::string input;
   for (int i = 0; i < 200'000; ++i) input += fmt::format("line {}\n", i);
   const auto all = start({"--host", "h2:2", "sh", "-c", "cat; [ $OMPI_COMM_WORLD_RANK = 0 ] || echo other"}, input);
   const Outcome outcome = all->wait();
@@ -319,6 +319,17 @@ TEST_F(Hosts, ADaemonWithAWrongSecretIsNotListenedTo) {
       start_by(fmt::format("head -n 1 | sed s/{}/{}/ | $agent \"$@\"", hex, other),
                {"--start-timeout", "3", "--set", "am_secret_file=" + file, "--host", "h2:2", "sleep", "300"});
   expect_end(*job, 1, "host h2");
+}
+
+/// The launcher would have no descriptor for a file of a rank that prints later than others.
+TEST_F(Hosts, ALauncherWithoutFileDescriptorsForTheFilesOfOtherHostsRanksStartsNothing) {
+  std::vector<std::string> prefix = hosts->on_network_of(1);
+  prefix.insert(prefix.end(), {"sh", "-c", "ulimit -n 160; exec \"$@\"", "sh"});
+  LaunchedJob job{{"--launch-agent", hosts->agent(), "--output-filename", directory() + "/out", "--host", "h2:64", "sh",
+                   "-c", "echo up"},
+                  {},
+                  prefix};
+  expect_end(job, 1, "the limit (ulimit -n) is 160");
 }
 
 TEST_F(Hosts, AHostWithoutFileDescriptorsEndsTheJob) {
