@@ -191,7 +191,10 @@ void Dialer::end_of_pass() noexcept {
 
 void Dialer::failed(Attempt& attempt, const Error& why, bool transient) noexcept {
   outcomes_[attempt.candidate()] = why;
-  some_transient_ = some_transient_ || transient;
+  if (transient) {
+    some_transient_ = true;
+    give_up_ns_ = std::max(give_up_ns_, now_ns() + in_ns(config_.connect_timeout));
+  }
   std::erase_if(attempts_, [&](const auto& mine) { return mine.get() == &attempt; });
   if (next_ < candidates_.size() || attempts_.empty()) set_deadline(now_ns());
 }

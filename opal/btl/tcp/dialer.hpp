@@ -3,8 +3,8 @@
 // address does not answer, it starts the next one after Config::stagger, in parallel.  It does the handshake on each
 // connection and keeps the first with a genuine Welcome: a wrong address may belong to another program.
 // After a failure that may be transient, such as a connection closed without an answer, it tries all addresses again,
-// at most five times in all.  It gives up after Config::connect_timeout, or after welcome_timeout while a host has
-// accepted a connection.
+// at most five times in all.  It gives up Config::connect_timeout after its start or its latest such failure, or, while
+// a host has accepted a connection, welcome_timeout after its start.
 // Owned by its endpoint.  It calls adopt() or on_unreachable() of the endpoint exactly once, inside Reactor::run(); the
 // endpoint may destroy it in the call.
 // Threads: as the module.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections between two modules: how they come about, which of two stays, how they end, how a peer comes back.
 #include <random>
+#include <thread>
 
 #include "opal/btl/tcp/wire.hpp"
 #include "tests/btl/tcp/side.hpp"
@@ -113,6 +114,51 @@ TEST(TcpConnections, AnUnreachablePeerIsReportedWithATableOfWhatWasTried) {
   EXPECT_NE(text.find(to_string(mute.address)), std::string::npos) << text;
   EXPECT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::failed);
   a.module->disconnect(*route);
+}
+
+/// Progresses `side` alone for `time`, as the other side does not while it computes.
+void progress_for(milliseconds time, TcpSide& side) {
+  const Deadline deadline = Deadline::after(time);
+  while (!deadline.expired()) side.module->progress(64);
+}
+
+TEST(TcpConnections, TimeWithoutProgressOfTheConnectorIsNotThePeersSilence) {
+  btl::tcp::Config config = loopback();
+  config.connect_timeout = milliseconds{50};
+  TcpSide a{config};
+  TcpSide b;
+  btl::Endpoint* route = a.connect(b);
+  ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(1), {}), Post::done);
+  std::this_thread::sleep_for(milliseconds{100});
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1 || !a.failures.empty(); }, a, b));
+  EXPECT_TRUE(a.failures.empty()) << to_string(a.failures[0].second);
+}
+
+TEST(TcpConnections, TimeWithoutProgressOfTheAcceptorIsNotThePeersSilence) {
+  btl::tcp::Config config = loopback();
+  config.handshake_timeout = milliseconds{50};
+  TcpSide a;
+  TcpSide b{config};
+  btl::Endpoint* route = a.connect(b);
+  ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(1), {}), Post::done);
+  while (b.received.empty() && a.failures.empty()) {
+    b.module->progress(64);
+    progress_for(milliseconds{100}, a);
+  }
+  EXPECT_TRUE(a.failures.empty()) << to_string(a.failures[0].second);
+}
+
+TEST(TcpConnections, AConnectorThatFindsItsAttemptClosedAfterItsTimeTriesAgain) {
+  btl::tcp::Config config = loopback();
+  config.connect_timeout = config.welcome_timeout = milliseconds{300};
+  config.handshake_timeout = milliseconds{50};
+  TcpSide a{config};
+  TcpSide b{config};
+  btl::Endpoint* route = a.connect(b);
+  ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(1), {}), Post::done);
+  progress_for(milliseconds{400}, b);  // it closes the connection
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1 || !a.failures.empty(); }, a, b));
+  EXPECT_TRUE(a.failures.empty()) << to_string(a.failures[0].second);
 }
 
 TEST(TcpConnections, LoopbackOfAnotherHostIsNotTried) {

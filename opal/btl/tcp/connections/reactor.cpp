@@ -101,7 +101,6 @@ void Reactor::collect() noexcept {
 }
 
 void Reactor::run() noexcept {
-  if (clock_rang_) run_deadlines();
   running_.swap(ready_);
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Source* source = running_[i];
@@ -111,6 +110,8 @@ void Reactor::run() noexcept {
     source->on_ready();
   }
   running_.clear();
+  // Last: an event that waited while the program computed shows that the peer was not silent.
+  if (clock_rang_) run_deadlines();
 }
 
 }  // namespace opal::btl::tcp

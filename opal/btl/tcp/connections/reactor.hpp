@@ -74,7 +74,7 @@ class Reactor {
 
   /// Reads events of the kernel, without waiting: sets the flags of sources and puts them on the ready list.
   void collect() noexcept;
-  /// Runs expired deadlines, then every source of the ready list once.  Sources scheduled by these wait for the next
+  /// Runs every source of the ready list once, then expired deadlines.  Sources scheduled by these wait for the next
   /// call.
   void run() noexcept;
   /// True when run() has something to do.
