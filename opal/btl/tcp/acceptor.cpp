@@ -43,10 +43,7 @@ class Incoming final : public Source {
   }
 
   /// True when the peer has closed or reset the connection, or has sent data before its Welcome.
-  [[nodiscard]] bool closed_or_early() noexcept {
-    std::byte unexpected{};
-    return receive_some(fd(), {&unexpected, 1}) != -EAGAIN;
-  }
+  [[nodiscard]] bool closed_or_early() const noexcept { return has_input(fd()); }
 
   void on_ready() noexcept override {
     if (!readable) return;
@@ -174,6 +171,10 @@ void Acceptor::drop(Incoming& incoming, const char* why) noexcept {
 bool Acceptor::has_parked(const PeerId& from) const noexcept {
   return std::any_of(incoming_.begin(), incoming_.end(),
                      [&](const auto& one) { return one->parked() && one->hello().from == from; });
+}
+
+void Acceptor::drop_parked(const PeerId& from) noexcept {
+  std::erase_if(incoming_, [&](const auto& one) { return one->parked() && one->hello().from == from; });
 }
 
 void Acceptor::unpark(const PeerId& from) noexcept {

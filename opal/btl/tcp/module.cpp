@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "opal/btl/shared/host.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
@@ -171,8 +172,12 @@ void Module::on_overdue(const PeerId& from) noexcept {
     if (vacant(from)) acceptor_.unpark(from);
     return;
   }
-  // A Dialer ends by itself.  An established connection was given up by the peer, and this side has not noticed it.
-  if (!known->dialing()) known->end({Errc::peer_gone, 0, "tcp: the peer has opened a new connection"});
+  // A Dialer ends by itself.  What is left to read may contain the goodbye.
+  if (known->dialing() || known->has_input()) return;
+  // The peer may have made several attempts at once, and compute since: it will find the Welcome of the established
+  // connection.  If it has given that connection up, which this side has not noticed, it tries again.
+  if (!std::exchange(known->doubted, true)) return acceptor_.drop_parked(from);
+  known->end({Errc::peer_gone, 0, "tcp: the peer has opened a new connection"});
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------------------

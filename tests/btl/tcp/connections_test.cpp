@@ -323,6 +323,9 @@ TEST(TcpConnections, ANewConnectionOfAPeerWhoseOldOneIsSilentTakesItsPlace) {
     RawPeer given_up{side.port()};
     given_up.greet(side, peer);
   }
+  RawPeer refused{side.port()};
+  refused.greet(side, peer);
+  ASSERT_TRUE(sleep_until([&] { return refused.closed(); }, side));
   RawPeer new_one{side.port()};
   new_one.greet(side, peer);
   ASSERT_TRUE(sleep_until([&] { return side.accepted.size() == 2; }, side));
@@ -331,6 +334,49 @@ TEST(TcpConnections, ANewConnectionOfAPeerWhoseOldOneIsSilentTakesItsPlace) {
   EXPECT_FALSE(side.accepted[1]->dead());
   EXPECT_FALSE(new_one.closed());
   EXPECT_EQ(new_one.heard.size(), sizeof(wire::Welcome));
+}
+
+TEST(TcpConnections, FurtherAttemptsOfAPeerThatComputesDoNotEndItsConnection) {
+  btl::tcp::Config config = loopback();
+  config.handshake_timeout = milliseconds{100};
+  TcpSide side{config};
+  const PeerId peer = PeerId::random();
+  std::vector<std::unique_ptr<RawPeer>> attempts;
+  for (int i = 0; i < 3; ++i) {
+    attempts.push_back(std::make_unique<RawPeer>(side.port()));
+    attempts.back()->greet(side, peer);
+  }
+  ASSERT_TRUE(sleep_until([&] { return attempts[1]->closed() && attempts[2]->closed(); }, side));
+  EXPECT_TRUE(side.failures.empty());
+  EXPECT_EQ(side.accepted.size(), 1U);
+  EXPECT_FALSE(attempts[0]->closed());
+}
+
+TEST(TcpConnections, ANewConnectionWaitsUntilASlowReaderHasReadTheOldOne) {
+  btl::tcp::Config config = loopback();
+  config.handshake_timeout = milliseconds{50};
+  TcpSide reader{config};
+  TcpSide sender;
+  btl::Endpoint* old_one = sender.connect(reader);
+  constexpr std::uint32_t kMessages = 300;
+  for (std::uint32_t i = 0; i < kMessages; ++i) {
+    ASSERT_EQ(sender.module->send_inline(*old_one, kTag, bytes_of(i), {}), Post::done);
+  }
+  sender.module->disconnect(*old_one);
+  btl::Endpoint* new_one = sender.connect(reader);
+  ASSERT_EQ(sender.module->send_inline(*new_one, kTag, bytes_of(kMessages), {}), Post::done);
+  ASSERT_TRUE(pump(
+      [&] {
+        reader.module->progress(1);
+        progress_for(milliseconds{1}, sender);
+        return reader.received.size() == kMessages + 1;
+      },
+      sender))
+      << reader.received.size();
+  for (std::uint32_t i = 0; i <= kMessages; ++i) {
+    EXPECT_EQ(std::memcmp(reader.received[i].data(), &i, sizeof i), 0);
+  }
+  EXPECT_TRUE(sender.failures.empty());
 }
 
 TEST(TcpConnections, ManyPeersAtOnce) {

@@ -133,6 +133,11 @@ std::int64_t receive_some(int fd, MutableBytes to) noexcept {
   }
 }
 
+bool has_input(int fd) noexcept {
+  std::byte next{};
+  return ::recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+}
+
 bool is_silent(int fd, std::uint64_t period_ns) noexcept {
   tcp_info info{};
   socklen_t length = sizeof info;

@@ -35,6 +35,9 @@ std::int64_t send_some(int fd, ByteSpan bytes) noexcept;
 /// Receives without waiting.  Returns the number of bytes, 0 at the end of the stream, or -errno (EAGAIN: no input).
 std::int64_t receive_some(int fd, MutableBytes to) noexcept;
 
+/// True when the input has data, its end, or an error, none of which it takes.
+bool has_input(int fd) noexcept;
+
 /// True when data or window probes are unacknowledged and no acknowledgement has arrived for `period_ns`.
 /// A host whose process does not read acknowledges the probes, so it is not silent.
 bool is_silent(int fd, std::uint64_t period_ns) noexcept;
