@@ -51,7 +51,7 @@ void RemoteHost::transmit(Kind kind, std::string content) {
 }
 
 void RemoteHost::agent_ended(int wait_status) {
-  if (here_ || quitting_) return;  // the tree watches the daemon, which may run without its agent
+  if (!settling_ || quitting_) return;  // a daemon that has joined may run without its agent: Hub and tree watch it
   lost(kHostLost, fmt::format("cannot start a daemon on host {}: \"{}\" {}", name_, to_string(command_),
                               launch::describe_end(wait_status)));
 }
@@ -118,7 +118,7 @@ void RemoteHost::quit() {
 }
 
 bool RemoteHost::handle(Kind kind, ByteSpan content) {
-  if (!std::exchange(here_, true)) timer_ = {};
+  here_ = true;
   switch (kind) {
     case kKind<Ready>: return true;
     case kKind<launch::Report>:
