@@ -4,7 +4,7 @@
 //   OPAL_MPI_FORWARD(Recv_init, new_receive, Start::later)
 //
 // defines MPI_Recv_init as  return new_receive(call, buf, count, ..., request, Start::later);  with the parameters of
-// functions.def, and with the extra arguments of the macro behind them.
+// functions.def, and with the extra arguments of the macro after them.
 //
 //   OPAL_MPI_CALL(Group_size, (Call& call, MPI_Group group, int* size)) { ... }
 //

@@ -5,7 +5,9 @@
 // those of both groups, in the same order on both sides, so one schedule can send within a side and across.
 // Owned by Communicators (communicators.hpp).  The constructor opens both channels in the Engine of its VCI, the
 // destructor closes them.  Borrows the VCI.
-// Threads: groups and peers do not change; the rest under its VCI's lock.
+// Threads: groups, peers and topology do not change.  errhandler, attributes and buffer have their own locks, name has
+// none.  The program calls no two collectives at once, so host_team needs no lock.  The channels are under their VCI's
+// lock.
 #pragma once
 #include <cstdint>
 #include <memory>

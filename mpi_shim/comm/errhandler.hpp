@@ -20,7 +20,7 @@ struct Errhandler {
   Kind kind = Kind::fatal;
   MPI_Comm_errhandler_function* function = nullptr;     ///< comm_function only
   MPI_Win_errhandler_function* win_function = nullptr;  ///< win_function only
-  mutable ErrhandlerObject* object = nullptr;  ///< of the program's handle; null: none.  Guarded in process/handles.cpp
+  mutable ErrhandlerObject* object = nullptr;  ///< its one handle object; null: none.  Lock: process/handles.cpp
 };
 
 /// The error handler of a communicator or window.  Threads: any.

@@ -104,7 +104,7 @@ std::vector<int> divisors_of(int number) {
   return small;
 }
 
-/// Splits `nodes` into `free` more factors of at most `largest`, in descending order, behind those in `chosen`.  `best`
+/// Splits `nodes` into `free` more factors of at most `largest`, in descending order, after those in `chosen`.  `best`
 /// becomes the split with the smallest difference of largest and smallest factor.
 void search(int nodes, std::size_t free, int largest, const std::vector<int>& divisors, std::vector<int>& chosen,
             std::vector<int>& best) {

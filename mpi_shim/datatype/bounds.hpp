@@ -12,7 +12,7 @@ namespace mpi_shim::datatype {
 struct Bounds {
   std::int64_t size = 0;       ///< bytes of data
   std::int64_t true_lb = 0;    ///< first byte of data; 0 without any
-  std::int64_t true_ub = 0;    ///< one behind the last byte of data
+  std::int64_t true_ub = 0;    ///< one after the last byte of data
   std::int64_t marker_lb = 0;  ///< the explicit lower bound, if `has_markers`
   std::int64_t marker_ub = 0;  ///< the explicit upper bound, if `has_markers`
   std::int64_t alignment = 1;  ///< the strictest of the elements

@@ -51,7 +51,7 @@ class Cursor {
   /// distance: a binary search per level.
   void seek(std::int64_t position) noexcept;
 
-  /// Copies the next min(to.size(), remaining()) bytes from the buffer to `to` and moves behind them.  Both may be GPU
+  /// Copies the next min(to.size(), remaining()) bytes from the buffer to `to` and moves past them.  Both may be GPU
   /// memory.  Returns the number of bytes.
   std::size_t pack(opal::MutableBytes to) noexcept;
 
@@ -65,7 +65,7 @@ class Cursor {
   /// to copy are undefined.  Copies within host memory do not fail.
   [[nodiscard]] const opal::Error& failure() const noexcept { return failure_; }
 
-  /// Returns the next contiguous piece of at most `limit` bytes and moves behind it; an empty piece at the end.
+  /// Returns the next contiguous piece of at most `limit` bytes and moves past it; an empty piece at the end.
   Piece next_piece(std::size_t limit) noexcept;
 
  private:

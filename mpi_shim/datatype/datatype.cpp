@@ -8,7 +8,7 @@ namespace {
 
 Bounds element_bounds(Element element) {
   const ElementInfo& facts = info(element);
-  // The data of a pair ends with its index; padding behind the index belongs to the extent only.
+  // The data of a pair ends with its index; padding after the index belongs to the extent only.
   const std::int64_t span =
       facts.element_class == ElementClass::pair ? facts.second_offset + info(facts.second).size : facts.size;
   return {.size = facts.size, .true_ub = span, .alignment = facts.alignment};

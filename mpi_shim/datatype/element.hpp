@@ -10,7 +10,7 @@ namespace mpi_shim::datatype {
 enum class Element : std::uint8_t {
   packed,     ///< MPI_PACKED
   byte,       ///< MPI_BYTE: bitwise reductions only
-  text8,      ///< a Fortran character
+  text8,      ///< MPI_CHARACTER only; MPI_CHAR is i8 or u8
   text_wide,  ///< wchar_t
   i8,
   i16,

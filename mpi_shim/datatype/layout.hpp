@@ -25,7 +25,7 @@ struct Item {
   std::int64_t begin = 0;   ///< packed bytes in front of this item in its sequence
   std::int64_t each = 0;    ///< list: the length of every block if all are equal; else 0
   std::uint32_t first = 0;  ///< list: index of the first block in `blocks`; sequence: of the first item in `items`
-  std::uint32_t last = 0;   ///< one behind the index of the last block or item
+  std::uint32_t last = 0;   ///< one after the index of the last block or item
   std::uint32_t depth = 1;  ///< levels of items below and including this one
   Body body = Body::block;
 

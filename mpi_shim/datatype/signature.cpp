@@ -4,7 +4,7 @@
 namespace mpi_shim::datatype {
 
 std::int64_t repetitions(const Recipe& recipe, std::size_t index, std::int64_t size) noexcept {
-  if (recipe.combiner == Combiner::structure) return recipe.integers[index + 1];  // behind the number of parts
+  if (recipe.combiner == Combiner::structure) return recipe.integers[index + 1];  // after the number of parts
   const std::int64_t part = recipe.types[index]->size();
   return part == 0 ? 0 : size / part;
 }

@@ -18,7 +18,7 @@ std::int64_t repetitions(const Recipe& recipe, std::size_t index, std::int64_t s
 /// The result of elements_in().
 struct ElementCount {
   std::int64_t elements = 0;
-  std::int64_t rest = 0;  ///< bytes behind the last whole element
+  std::int64_t rest = 0;  ///< bytes after the last whole element
 };
 
 /// The number of whole elements in the first `bytes` bytes of consecutive instances; a pair counts as two.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/fortran/convert.hpp — converts the arguments of a Fortran call to those of the C function.  Fortran passes
-// arguments by reference, handles as integers, and strings padded with blanks with their lengths behind the last
+// arguments by reference, handles as integers, and strings padded with blanks with their lengths after the last
 // argument.  The generated entry points make these objects as temporaries in the call of the C function.  Their
 // destructors, at the end of the expression, write the outputs back to the Fortran variables.
 // LOGICAL needs no conversion: gfortran's .true. is 1, and gfortran takes every value except 0 as true.

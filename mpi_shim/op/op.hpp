@@ -55,7 +55,7 @@ class Op final : public handle::Object {
 [[nodiscard]] bool accumulates(OpKind kind, const datatype::Datatype& type) noexcept;
 
 /// One-sided accumulation: combines the packed `elements` with the next elements at the cursor `target`, and moves it
-/// behind them.  Requires: the datatype of `target` has the uniform element `element`; otherwise the result is
+/// after them.  Requires: the datatype of `target` has the uniform element `element`; otherwise the result is
 /// undefined, but no other memory is touched.  The target may be GPU memory; the caller then checks target.failure().
 /// Errors: invalid_argument (not a whole number of elements, more than target.remaining(), an operation that is not
 /// defined on the element); the target is then unchanged.

@@ -67,7 +67,7 @@ class Receive final : public Request, private match::PostedRecv {
   void begin_rendezvous(const Incoming& message) noexcept;
   /// Takes the first part of the data, from the offer.  Sends ClearToSend, upon which the sender pushes the rest.
   void ask_for_data(std::uint64_t send_id, ByteSpan first_part) noexcept;
-  /// Copies data to the place behind those received so far.
+  /// Copies data to the place after those received so far.
   void append(ByteSpan data) noexcept;
   /// Takes a piece of pushed data.  False: its offset or size does not follow the data received so far.
   bool on_data(const wire::DataHeader& header, ByteSpan data) noexcept;

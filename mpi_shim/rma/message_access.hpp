@@ -76,7 +76,7 @@ class MessageAccess final : public Request {
   const std::byte* contiguous_ = nullptr;  // the memory at the target if it is contiguous
   datatype::Cursor there_;                 // if it is not: at what is not sent yet
   std::vector<wire::Blocks> blocks_;   // of the next piece, empty until it is made; keeps its capacity, as long_head_
-  std::vector<std::byte> long_head_;   // header_ and the blocks behind the first, if there are such
+  std::vector<std::byte> long_head_;   // header_ and the blocks after the first, if there are such
   datatype::DatatypeRef type_;         // of the memory at the target, as result_type_
   p2p::Buffer origin_;                 // the data to send, in host memory
   std::vector<std::byte> on_host_;     // the copy of data that are in GPU memory; keeps its capacity

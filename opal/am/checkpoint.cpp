@@ -35,7 +35,7 @@ bool Context::quiet() noexcept {
     if (endpoint->pending_->ahead > 0) return false;
   }
   if (!state_->sends.idle() || !state_->receives.idle() || !state_->queueing.empty()) return false;
-  // Only now may the modules put their markers behind the last message.
+  // Only now may the modules put their markers after the last message.
   bool all = true;
   for (const auto& module : state_->transports.modules) {
     module->quiesce(quiesce.round);

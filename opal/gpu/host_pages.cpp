@@ -37,7 +37,7 @@ void HostPages::add(const void* address, std::uint64_t releases_before) noexcept
   if (!listening_.load(std::memory_order_relaxed)) return;
   std::uintptr_t page = page_of(address);
   // The driver knows nothing of addresses at which there is nothing either, and a device's memory may come there
-  // without any event: what lies behind the end of a buffer, or was freed.  Those cannot be read.
+  // without any event: what lies after the end of a buffer, or was freed.  Those cannot be read.
   if (!is_readable(page << kPageBits)) return;
   std::atomic<std::uintptr_t>& slot = slots_[slot_of(page)];
   slot.store(page, std::memory_order_seq_cst);

@@ -79,7 +79,8 @@ class InputSink {
 class InputSinks {
  public:
   /// `taken` runs with the number of further bytes that the slowest of `count` sinks has taken.  `gone` runs when all
-  /// sinks are gone(); it may run several times.
+  /// sinks are gone() since ranks read no more; it may run several times.  It need not run when the sinks are gone()
+  /// since all input has been written.
   InputSinks(
       event::Loop& loop, std::size_t count, std::function<void(std::uint64_t bytes)> taken,
       std::function<void()> gone = [] {});

@@ -88,7 +88,7 @@ void RemoteHost::start() { transmit(kKind<Launch>, std::move(launch_)); }
 
 void RemoteHost::signal(int signo, bool ends_the_job) { send(Signal{signo, ends_the_job}); }
 
-/// A host whose daemon has not come has no ranks either.
+/// Asks for the ends of ranks that the daemon knows of.  A host without a daemon has no ranks.
 void RemoteHost::inquire() {
   if (!here_ || lost_) return;
   asked_ = true;
@@ -97,7 +97,7 @@ void RemoteHost::inquire() {
 
 void RemoteHost::kill_all() {
   if (here_) return send(KillAll{});
-  // If a daemon comes later, the Hub turns it away.
+  // Hub::join() refuses a daemon that joins later.
   lost_ = true;
   timer_ = {};
   agent_.reset();

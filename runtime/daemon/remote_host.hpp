@@ -20,7 +20,8 @@ class RemoteHost final : public launch::RankHost {
     std::function<Result<void>(Kind kind, std::string content)> send;
     std::function<void(int status, const std::string& why)> on_lost;  ///< runs once; `status` is for the job's exit
     std::function<void()> expel;                                      ///< declares the host lost in the tree of daemons
-    std::function<void()> on_settled;  ///< runs once after start_daemon(): the daemon has joined, or the host is lost
+    /// Runs once after start_daemon(): the daemon has joined or the host is lost.  Not after kill_all().
+    std::function<void()> on_settled;
   };
   RemoteHost(event::Loop& loop, std::string name, const Timeouts& timeouts, stdio::Output& output,
              launch::RankHostObserver observer, Hooks hooks);

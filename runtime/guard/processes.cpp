@@ -17,7 +17,7 @@ namespace {
 
 constexpr unsigned long kExitingFlag = 0x4;  // PF_EXITING of the kernel, part of /proc/PID/stat since 2.6
 
-/// The fields of /proc/PID/stat behind the name, which may contain anything; none when the process is gone.
+/// The fields of /proc/PID/stat after the name, which may contain anything; none when the process is gone.
 std::istringstream stat_of(pid_t pid) {
   std::ifstream file{fmt::format("/proc/{}/stat", pid)};
   std::string text;

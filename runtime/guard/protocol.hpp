@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/guard/protocol.hpp — the messages between the launcher and its process guard, over a SOCK_SEQPACKET pair.
-// Both processes run the same program, so messages have no version.  Receivers check the sizes.
+// The launcher (or daemon; both are called launcher here) forks the process guard, so messages have no version.
+// Receivers check the sizes.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Request {
     quit,      ///< no process of the job is left: exit
   };
   Kind kind;
-  std::int32_t rank;    ///< of spawn and signal; kEveryRank: all
+  std::int32_t rank;    ///< of spawn and signal; kEveryRank (signal only): all living ranks
   std::int32_t signal;  ///< of signal
 };
 
@@ -69,7 +70,7 @@ struct Received {
 };
 
 /// Receives one message into `message`; returns nothing if none is there.
-/// Errors: protocol (the size differs from that of `message`), os.
+/// Errors: protocol (another size than that of `message`, more than 4 descriptors, or no room for them here), os.
 Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes message);
 
 }  // namespace runtime::guard

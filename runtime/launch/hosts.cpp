@@ -93,7 +93,7 @@ std::string joined_assignments(const std::string& line) {
   return result;
 }
 
-/// What a word behind a host's name says: its slots, or what only other launchers heed.
+/// What a word after a host's name says: its slots, or what only other launchers heed.
 std::string parse_word(const std::string& word, Host& host) {
   constexpr std::array<std::string_view, 10> kOfOthers{
       "max_slots=", "max-slots=", "slots_max=", "username=", "user=",

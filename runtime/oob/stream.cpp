@@ -46,7 +46,7 @@ Result<void> Stream::send(Topic topic, std::string content) {
 Result<void> Stream::advance() {
   while (current_ != nullptr) {
     const auto sent = send_waiting();
-    if (sent || !current_->dead()) return sent;  // an error that is not the way's fault
+    if (sent || !current_->dead()) return sent;  // the endpoint lives: the error is not its own
     close(*current_);
   }
   return kGone;
@@ -119,7 +119,7 @@ Result<const Assembler::Message*> Stream::receive(ByteSpan piece) {
   }
   if (message != nullptr) not_told_bytes_ += weight(message->content);
   tell_ = tell_ || (header.flags & kAnswer) != 0 || not_told_bytes_ >= kAcknowledge;
-  (void)advance();  // a way that has died says so itself
+  (void)advance();  // an error shows at the endpoint or at the next send()
   return message;
 }
 
@@ -148,7 +148,7 @@ void Stream::close(opal::am::Endpoint& way) {
   if (current_ == &way) {
     current_ = upgrade_ != nullptr ? upgrade_ : base_;
     rewind();
-    tell_ = true;  // what we acknowledged may have gone with it, and the peer waits for it with a full window
+    tell_ = true;  // the last acknowledgement may be lost; a peer with a full window waits for it
     say_way();
   }
   (void)advance();

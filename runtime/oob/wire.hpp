@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kLargestMessage = 8U << 20;  ///< bytes; more is 
 
 /// What a message is about.
 enum class Topic : std::uint16_t {
-  // Notes: one piece each, not numbered.  connection.hpp uses them, but for acknowledge.
+  // Notes: one piece each, not numbered.  acknowledge belongs to the Stream, the others to connection.hpp.
   acknowledge = 32,    ///< carries only the header
   want = 33,           ///< Note: requests the peer's address for better transports
   offer = 34,          ///< Note, then that address; without an address there is no better transport

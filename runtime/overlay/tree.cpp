@@ -6,7 +6,7 @@
 namespace runtime::overlay {
 namespace {
 
-/// Part number `part` of `rest` members behind `begin`, cut into `radix` parts; the first ones are larger by one.
+/// Part number `part` of `rest` members after `begin`, cut into `radix` parts; the first ones are larger by one.
 Range part_of(Id begin, Id rest, unsigned radix, Id part) noexcept {
   const Id size = rest / radix;
   const Id larger = rest % radix;
@@ -14,7 +14,7 @@ Range part_of(Id begin, Id rest, unsigned radix, Id part) noexcept {
   return {from, from + size + (part < larger ? 1 : 0)};
 }
 
-/// Which part holds the member at `offset` behind the first.
+/// Which part holds the member at `offset` after the first.
 Id part_with(Id offset, Id rest, unsigned radix) noexcept {
   const Id size = rest / radix;
   const Id larger = rest % radix;

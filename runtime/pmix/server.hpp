@@ -20,7 +20,7 @@ namespace runtime::pmix {
 /// The state of a process, from best to worst.  `ending`: it has begun to exit, and its end is not reported yet.
 enum class Liveness { alive, ending, ended };
 
-/// The interface of the server to the ranks of this host; called in the loop's thread.
+/// The calls of the server to the launcher or daemon, about the ranks of this host; made in the loop's thread.
 class Host {
  public:
   virtual ~Host() = default;
@@ -49,7 +49,7 @@ class Server {
   /// runs yet.  `cluster` must outlive the server.
   void join(Cluster& cluster);
 
-  /// Answers with the data that `rank` of this host has committed; waits for the commit.
+  /// Calls `answer` with the data that `rank` of this host has committed; if there is none yet, at the commit.
   void modex(unsigned rank, Cluster::Data answer);
 
   /// The job's name service; only the launcher's server has the names.

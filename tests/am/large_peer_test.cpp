@@ -30,7 +30,7 @@ class LargePeer : public ::testing::Test {
     peer = &context.connect();
     route = &context.module(0).endpoints.front();
   }
-  /// An offer with these fields, and `rest` behind them.
+  /// An offer with these fields, and `rest` after them.
   void offer(const am::wire::LargeOffer& fields, std::size_t rest) {
     std::vector<std::byte> message(sizeof fields + rest);
     std::memcpy(message.data(), &fields, sizeof fields);

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const char c : entry.transport) sum += static_cast<unsigned char>(c);
       for (const std::byte byte : entry.address) sum += std::to_integer<unsigned>(byte);
     }
-    // What was understood is written the same way again, but for names without an end and bytes behind it.
+    // What was understood is written the same way again, but for names without an end and bytes after it.
     if (opal::am::encode(*address).size() != size) std::abort();
   }
   for (const char* name : {"sm", "tcp", "verbs"}) {

@@ -309,7 +309,7 @@ TEST_F(GpuMemory, ThreadsMayClassifyWhileOthersUnmap) {
   ::munmap(page, 4096);
 }
 
-// A message of no bytes may point behind the end of a buffer, or to one that was freed: no device memory, today.
+// A message of no bytes may point past the end of a buffer, or to one that was freed: no device memory, today.
 TEST_F(GpuMemory, AnAddressWhereNothingIsIsNotRememberedAsTheHosts) {
   CUdeviceptr freed = 0;
   ASSERT_EQ(cuMemAlloc(&freed, 64 << 10), CUDA_SUCCESS);

@@ -73,7 +73,7 @@ TEST_F(FileWithALongName, IsAnEntryAsAnyOther) {
   ASSERT_NE(at, MAP_FAILED);
   ProcessMaps maps;
   const std::optional<MapsEntry> found = entry_at(maps, at);
-  EXPECT_TRUE(maps.complete()) << "the entries behind the long line are missing";
+  EXPECT_TRUE(maps.complete()) << "the entries after the long line are missing";
   ASSERT_TRUE(found);
   EXPECT_EQ(found->range.size(), kPage);
   EXPECT_EQ(found->protection, PROT_READ);

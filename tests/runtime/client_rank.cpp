@@ -495,7 +495,7 @@ int until(Client& client, char** arguments) {
   return 0;
 }
 
-/// Each rank leaves a file in the folder before the fence, the last one late, and finds those of all behind it.
+/// Each rank leaves a file in the folder before the fence, the last one late, and finds those of all after it.
 int barrier(Client& client, char** arguments) {
   const auto file_of = [&](unsigned rank) { return std::string{arguments[0]} + "/" + std::to_string(rank); };
   if (client.rank() == client.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds{300});

@@ -13,7 +13,7 @@
 
 namespace {
 
-/// The number behind `key` in a file of /proc; 0 when there is none.
+/// The number after `key` in a file of /proc; 0 when there is none.
 long field(pid_t pid, const std::string& key) {
   std::ifstream status{"/proc/" + std::to_string(pid) + "/status"};
   for (std::string word; status >> word;) {

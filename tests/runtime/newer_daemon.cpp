@@ -33,7 +33,7 @@ int main() {
   if (!oob) return 2;
   const auto launcher = (*oob)->connect(oob::as_bytes(bootstrap->launcher));
   if (!launcher) return 2;
-  // A later version's message is longer, and has other things behind the first two.
+  // A later version's message is longer, and has other things after the first two.
   const daemon::Join join{
       .version = daemon::kVersion + 1, .host = bootstrap->host, .pid = 1, .job_id = "j", .address = "a"};
   const std::string message = pack(join) + "and more";

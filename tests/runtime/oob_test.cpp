@@ -55,7 +55,7 @@ TEST(Assembler, RefusesWhatIsNotAPieceOfAMessageAndGoesOn) {
   EXPECT_EQ(add(assembler, piece(0, 2, 0, "ab")), "!") << "no number";
   EXPECT_EQ(add(assembler, piece(2, 2, 0, "ab")), "!") << "message 1 is missing";
   EXPECT_EQ(add(assembler, piece(1, 2, 0, "abc")), "!") << "more than its total";
-  EXPECT_EQ(add(assembler, piece(1, 8, 9, "")), "!") << "offset behind the end";
+  EXPECT_EQ(add(assembler, piece(1, 8, 9, "")), "!") << "offset after the end";
   EXPECT_EQ(add(assembler, piece(1, UINT32_MAX, 0, "a")), "!") << "larger than anything we take";
   EXPECT_EQ(add(assembler, piece(1, 8, UINT32_MAX - 1, "abcd")), "!") << "offset and size wrap around";
   EXPECT_EQ(add(assembler, piece(1, 8, 4, "abcd")), "!") << "a continuation of nothing";

@@ -61,7 +61,7 @@ std::vector<Function> parse_functions(const std::string& line) {
   static const std::regex form(R"((\* )?(\S+) ([A-Za-z_]\w*)\((.*)\))");
   std::smatch found;
   if (!std::regex_match(line, found, form))
-    throw std::runtime_error("expected <type, one word> <name>(...), perhaps behind *");
+    throw std::runtime_error("expected <type, one word> <name>(...), perhaps after *");
   const bool is_collective = found[1].matched;
   Function function{.result = found[2], .name = found[3], .parameters = {}};
   std::istringstream parameters(found[4] == "void" ? "" : found[4].str());

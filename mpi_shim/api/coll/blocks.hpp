@@ -21,7 +21,7 @@ inline auto even_blocks(const void* base, MPI_Count count, MPI_Datatype datatype
   };
 }
 
-/// Block `rank` has counts[rank] elements of type_of(rank) and begins displacements[rank] * unit bytes behind `base`.
+/// Block `rank` has counts[rank] elements of type_of(rank) and begins displacements[rank] * unit bytes after `base`.
 template <class Count, class Displacement, class TypeOf>
 coll::Blocks placed_blocks(Call& call, int number, const void* base, const Count* counts,
                            const Displacement* displacements, MPI_Aint unit, TypeOf&& type_of) {
@@ -38,7 +38,7 @@ coll::Blocks placed_blocks(Call& call, int number, const void* base, const Count
   return blocks;
 }
 
-/// Block `rank` has counts[rank] elements and begins displacements[rank] extents of the datatype behind `base`.
+/// Block `rank` has counts[rank] elements and begins displacements[rank] extents of the datatype after `base`.
 template <class Count, class Displacement>
 auto listed_blocks(const void* base, const Count* counts, const Displacement* displacements, MPI_Datatype datatype) {
   return [=](Call& call, int number) {
@@ -47,7 +47,7 @@ auto listed_blocks(const void* base, const Count* counts, const Displacement* di
   };
 }
 
-/// Block `rank` has counts[rank] elements of datatypes[rank] and begins displacements[rank] bytes behind `base`.
+/// Block `rank` has counts[rank] elements of datatypes[rank] and begins displacements[rank] bytes after `base`.
 template <class Count, class Displacement>
 auto typed_blocks(const void* base, const Count* counts, const Displacement* displacements,
                   const MPI_Datatype* datatypes) {

@@ -8,8 +8,8 @@
 namespace mpi_shim::api {
 namespace {
 
-/// Sends a short plain message within the call.  False: it has sent nothing, the caller uses the general path.
-/// `may_wait`: the program calls another MPI function for the end of this send.
+/// Sends a short plain message within the call.  False: it has sent nothing; the caller uses send_any() or
+/// start_any().  `may_wait`: the message may join a burst, since another MPI function completes the send.
 [[gnu::always_inline]] inline bool send_short(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
                                               int tag, MPI_Comm handle, p2p::Mode mode, bool may_wait) {
   if (mode != p2p::Mode::standard) return false;

@@ -97,7 +97,7 @@ class HostTeam {
   }
   /// Whether blocks of `bytes` bytes of all ranks use shared memory.
   [[nodiscard]] bool takes_blocks(std::uint64_t bytes) const noexcept;
-  /// The blocks of all ranks in packed() memory: one behind the other for each host, so that one message carries them.
+  /// The blocks of all ranks in packed() memory: one after the other for each host, so that one message carries them.
   struct ByHost {
     Blocks hosts;  ///< by host: all blocks of its ranks
     Blocks ranks;  ///< by rank

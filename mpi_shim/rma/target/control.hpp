@@ -49,7 +49,7 @@ class AccessLock {
   std::atomic<std::uint32_t> writers_waiting_{0};
 };
 
-/// One byte per pair (process of the host, AccessLock), in shared memory behind the Controls (Target::claims).  The
+/// One byte per pair (process of the host, AccessLock), in shared memory after the Controls (Target::claims).  The
 /// process sets a bit before it tries to lock, and clears it after it has released the lock or has given up.
 /// If a process dies with a bit set, the lock counts as lost.
 using Claim = std::atomic<std::uint8_t>;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kAttemptEvery = 1'000'000'000;  // ns between attempts to connect missing rails
 
-/// a - b of numbers that are counted round.
+/// a - b, for numbers that wrap around.
 std::int32_t distance(std::uint32_t a, std::uint32_t b) noexcept { return static_cast<std::int32_t>(a - b); }
 
 }  // namespace
@@ -51,7 +51,7 @@ bool Endpoint::connect(Route& route) noexcept {
   route.tried = true;
   const auto below = route.rail < addresses.size()
                          ? rails_.rail(route.rail).connect(peer(), addresses[route.rail])
-                         : Error{Errc::unreachable, 0, "rails: the peer has not so many", addresses.size()};
+                         : Error{Errc::unreachable, 0, "rails: the peer has fewer rails", addresses.size()};
   if (!below) {
     if (reason_.code == Errc{}) reason_ = below.error();
     return false;
@@ -116,7 +116,7 @@ void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
 void Endpoint::on_lost(Route& route, const Error& why) noexcept {
   log::info("btl.rails", "peer {}: rail {} has broken: {}", to_string(peer()), route.rail, opal::to_string(why));
   attach(route, nullptr);
-  if (!broken_) reason_ = why;  // says more than that other rails were not to be had
+  if (!broken_) reason_ = why;  // replaces an earlier error of connect(), which says less
   rails_.attend(*this);
 }
 
@@ -155,7 +155,8 @@ bool Endpoint::settle() noexcept {
     }
     log::info("btl.rails", "peer {}: messages go over rail {}", to_string(peer()), current_->rail);
     sent_ = confirmed_;
-    confirmation_sent_ = expected_ - kWindow / 2;  // what was said last may have been lost with the route
+    // A new confirmation is due: the last one may be lost with the route.
+    confirmation_sent_ = expected_ - kWindow / 2;
   }
   for (Route& route : routes_) {
     if (route.below != nullptr && !route.hello_sent) send_hello(route);
@@ -179,7 +180,7 @@ void Endpoint::on_down(Route& route, const Route& over, std::uint32_t made) noex
     attach(route, nullptr);
     if (known) route.fenced = route.lost;  // the peer's end of it has ended: it need not be asked
   }
-  route.fenced_to_send = std::max(route.fenced_to_send, made);  // by settle(), when what was retired is gone
+  route.fenced_to_send = std::max(route.fenced_to_send, made);  // Module::settle() first ends the retired connection
   rails_.attend(*this);
 }
 
@@ -234,7 +235,7 @@ Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
 }
 
 void Endpoint::confirm(std::uint32_t taken) noexcept {
-  if (distance(taken, confirmed_) < 0) return;  // of a message that another overtook
+  if (distance(taken, confirmed_) < 0) return;  // an older confirmation, from a message that came late
   if (distance(taken, next_) > 0) {
     return break_off({Errc::protocol, 0, "rails: the peer confirms what was never sent", taken});
   }

@@ -76,10 +76,10 @@ class Endpoint final : public btl::Endpoint {
   [[nodiscard]] bool unsettled() const noexcept;
   [[nodiscard]] const Error& reason() const noexcept { return reason_; }
 
-  /// Disconnect: sends the messages left and, if hello was sent, a goodbye.  False: messages are left, call again.
-  /// True: all sent, or the peer cannot be reached.
+  /// Disconnect: sends the unsent messages and, if hello was sent, a goodbye.  False: some remain, call again.  True:
+  /// all sent, or the peer cannot be reached.
   bool leave() noexcept;
-  /// Clears reason() and lets every rail be connected again, for the messages left after a disconnect.
+  /// Clears reason() and lets every rail be connected again, for the unsent messages after a disconnect.
   void retry_rails() noexcept;
   void end(const Error& why) noexcept { mark_dead(why); }
 
@@ -101,8 +101,8 @@ class Endpoint final : public btl::Endpoint {
   const std::uint64_t session;                    ///< random number that names this endpoint in hellos
   std::uint64_t peer_session = 0;                 ///< that of the peer's endpoint; 0: no hello yet
   std::vector<std::vector<std::byte>> addresses;  ///< of the peer, by rail
-  // After a disconnect with messages that no rail has accepted yet:
-  Deadline leave_until = Deadline::never();  ///< until then they are sent
+  // After a disconnect with unsent messages:
+  Deadline leave_until = Deadline::never();  ///< until then it tries to send them
   bool left = false;                         ///< nothing more is sent; the module destroys the endpoint
 
  private:

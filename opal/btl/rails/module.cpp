@@ -95,7 +95,7 @@ Result<void> Module::open_below(std::size_t count, const Opener& opener) {
     auto opened = opener(inner, i);
     if (!opened && i == 0) return opened.error();
     if (!opened) {
-      log::warn("btl.rails", "rail {} and those behind it are left out: {}", i, opal::to_string(opened.error()));
+      log::warn("btl.rails", "rail {} and the later ones are left out: {}", i, opal::to_string(opened.error()));
       break;
     }
     OPAL_TRY(waiting_.watch((*opened)->wait_fd()));

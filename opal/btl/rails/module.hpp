@@ -29,7 +29,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Ob
   /// Opens the module of rail number `rail`, with `below` as its ModuleParameters.
   using Opener = std::function<Result<std::unique_ptr<btl::Module>>(const ModuleParameters& below, std::size_t rail)>;
 
-  /// Opens `count` >= 1 rails, at most kMostRails.  If a rail other than the first fails to open, it and all behind it
+  /// Opens `count` >= 1 rails, at most kMostRails.  If a rail other than the first fails to open, it and all after it
   /// are left out, with a warning.  Errors: of opening the first rail, os.
   static Result<std::unique_ptr<Module>> open(const ModuleParameters& parameters, std::size_t count,
                                               const Opener& opener);

@@ -61,7 +61,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   void close_in_child() noexcept override {}  // no peer watches the doorbell
   /// The index in the ring of a count of bytes: its remainder, since the size is a power of two.
   [[nodiscard]] std::size_t place_of(std::uint64_t bytes) const noexcept { return bytes & (ring_.size() - 1); }
-  /// Returns contiguous room for a message of `size` bytes, behind the room for its Record.  commit() writes the Record
+  /// Returns contiguous room for a message of `size` bytes, after the room for its Record.  commit() writes the Record
   /// and makes the message visible to receive().  Null: the ring is full.
   std::byte* reserve(std::size_t size) noexcept;
   void commit(std::byte* place, std::size_t size, Tag tag) noexcept;

@@ -96,8 +96,8 @@ Result<void> GpuTarget::start(Slot& slot, Transfer& transfer, std::uint64_t gene
   return {};
 }
 
-/// The copy of the slot has ended.  Posts nothing: it runs inside a callback of the copier, and a failed post may lead
-/// to a wait for the copier.
+/// The copy of the slot has ended.  Posts nothing, since deregister_memory() may have called it by
+/// registration_ended(): progress() posts.
 void GpuTarget::copied(Slot& slot, const Result<void>& result) noexcept {
   slot.copying = false;
   if (!result && result.error().code == Errc::timed_out) memory_.lose();  // the GPU may still access it
@@ -212,7 +212,7 @@ std::size_t GpuTarget::advance(Transfer& get) noexcept {
       get.error = ahead.error();
       break;
     }
-    if (get.slots.empty()) {  // other transfers hold all slots
+    if (get.slots.empty()) {  // no slot: others hold them, the copier is busy, or no staging memory is usable
       const auto sent = send_at_once(get);
       if (!sent) get.error = sent.error();
       if (!sent || !*sent) break;

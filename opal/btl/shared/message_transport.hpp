@@ -7,10 +7,10 @@
 // * flush, over the module's table of operations (rdma_operations.hpp).
 // * registrations in the Context's RegistrationTable.  A transport with own_handles overrides these functions.
 // * fragments in buffers of max_send bytes.
-// * checkpoints, by a marker behind the last message to each peer (quiescence.cpp).
+// * checkpoints, by a marker after the last message to each peer (quiescence.cpp).
 //
 // ConnectedTransport (connected_transport.hpp) adds endpoints, reports and progress.  A transport that derives from
-// this class alone (sim) must follow the rules at the head of that file.  Threads: as btl::Module.
+// this class alone (sim, sm) must follow the rules at the head of that file.  Threads: as btl::Module.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -73,7 +73,7 @@ class OPAL_EXPORT MessageTransport : public Module {
   [[nodiscard]] RdmaOperations& operations() noexcept { return operations_; }
   [[nodiscard]] const RdmaOperations& operations() const noexcept { return operations_; }
 
-  /// Buffers of alloc(), at most; with all of them in use alloc() returns an empty fragment.
+  /// The most buffers of alloc().  If all are in use, alloc() returns an empty fragment.
   static constexpr std::size_t kBuffers = 256;
   /// Makes a buffer of alloc() idle; `slot`: Fragment::slot().
   void give_back(void* slot) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module's part in a checkpoint.  It sends a marker behind the last message on each endpoint, and waits for the
+// A module's part in a checkpoint.  It sends a marker after the last message on each endpoint, and waits for the
 // markers of the peers.  Endpoints keep order, so a marker shows that all earlier messages were handled (Chandy and
 // Lamport, "Distributed snapshots", 1985, with coordinated starts).  The marker contains the checkpoint's number, so
 // that one of an abandoned checkpoint does not count for the next one.  docs/design/checkpoint.md.

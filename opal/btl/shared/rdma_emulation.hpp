@@ -52,7 +52,7 @@ class OPAL_EXPORT RdmaEmulation {
   /// must not sleep, since something was sent, or since a GPU copies, which causes no wake-up.
   [[nodiscard]] bool arm() noexcept;
   /// Sends the short answer of a one-sided operation (Reply, Lent, LentReturn, messages of smcuda): `header`, and
-  /// behind it `handle`.  Under back-pressure progress() sends it later.  Answers to one peer keep their order.  Drops
+  /// after it `handle`.  Under back-pressure progress() sends it later.  Answers to one peer keep their order.  Drops
   /// it if the endpoint is dead, or with a warning if too many are queued for it.
   void answer(Endpoint& to, Tag tag, ByteSpan header, ByteSpan handle = {}) noexcept;
   /// Answers with a Reply.

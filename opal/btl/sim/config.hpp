@@ -64,7 +64,7 @@ inline constexpr config::Var<Config> kVars[] = {
     {"rails",
      &Config::rails,
      config::Level::developer,
-     "Devices that are used as one, each on a fabric of its own: that of the name, and those with /1, /2, ... behind "
+     "Devices that are used as one, each on a fabric of its own: that of the name, and those with /1, /2, ... after "
      "it; the same on all sides.",
      {.min = 1, .max = 4},
      "rails"},

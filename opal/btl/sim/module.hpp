@@ -74,7 +74,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   /// Returns the key of registered local memory: of `given`, or of a registration that `local` then holds.
   Result<Key> hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept;
   void release(Local& local) noexcept;
-  /// Sends a request packet with `room` bytes behind the Transfer, which begin with `inline_bytes`.
+  /// Sends a request packet with `room` bytes after the Transfer, which begin with `inline_bytes`.
   void post(Endpoint& to, const Transfer& transfer, ByteSpan inline_bytes, std::size_t room) noexcept;
   /// Ends the operation on `from` that the response names.
   void complete(Endpoint& from, Packet& response) noexcept;

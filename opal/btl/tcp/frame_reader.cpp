@@ -48,7 +48,7 @@ MutableBytes FrameReader::room() noexcept {
   if (end_ - begin_ < sizeof frame_) {
     if (limit - begin_ < largest) move_to_front();
   } else {
-    // frame_ is the incomplete frame, which next() has checked.  If no largest frame fits behind it, receive only up to
+    // frame_ is the incomplete frame, which next() has checked.  If no largest frame fits after it, receive only up to
     // its end: the next frame then starts at the front, so whole frames are never moved.
     const std::size_t whole = wire::frame_size(frame_.size);
     if (limit - begin_ < whole) move_to_front();

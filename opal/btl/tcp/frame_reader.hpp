@@ -26,7 +26,7 @@ class OPAL_EXPORT FrameReader {
   /// `buffer`: 8-byte aligned, at least buffer_size(max_payload) bytes.  `max_payload`: larger frames are an error.
   FrameReader(MutableBytes buffer, std::size_t max_payload) noexcept : buffer_(buffer), max_payload_(max_payload) {}
 
-  /// Two of the largest frames: behind an incomplete one there is room for another.
+  /// Two of the largest frames: after an incomplete one there is room for another.
   static constexpr std::size_t buffer_size(std::size_t max_payload) noexcept {
     return 2 * wire::frame_size(max_payload);
   }

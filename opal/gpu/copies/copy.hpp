@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/gpu/copies/copy.hpp — a synchronous memcpy for any two kinds of memory.
-// Without a driver it costs a memcpy and a branch.  GPU memory is copied in a stream of the library, one per context,
-// so that the copy does not wait for the program's streams.  Asynchronous copies: copier.hpp.  Threads: any.
+// Without a driver it costs a memcpy and a branch.  GPU memory is copied in a stream of the library, one per CUDA
+// context, so that the copy does not wait for the program's streams.  Asynchronous copies: copier.hpp.  Threads: any.
 #pragma once
 #include <cstddef>
 
@@ -32,9 +32,9 @@ struct Blocks {
   std::size_t count = 0;  ///< of blocks
 };
 
-/// Copies blocks, the first from `from` to `to`; the next ones are `from_stride` and `to_stride` bytes behind the one
-/// before.  For GPU memory it is one call of the driver if the strides are positive and the blocks do not overlap; else
-/// it copies block by block.  Requires: the driver is active.  Errors: as copy().
+/// Copies blocks: the first from `from` to `to`, each next one `from_stride` and `to_stride` bytes after the one
+/// before.  Positive strides and disjoint blocks of GPU memory take one call of the driver; others take one per block.
+/// Requires: the driver is active.  Errors: as copy().
 OPAL_EXPORT Result<void> copy_blocks(void* to, std::ptrdiff_t to_stride, const void* from, std::ptrdiff_t from_stride,
                                      Blocks blocks) noexcept;
 

@@ -67,10 +67,10 @@ TEST_F(HostilePeer, PiecesThatLieAboutTheirPlaceWriteNothing) {
   const wire::PutPiece pieces[] = {
       {1, base, 64, 1, 32},                  // this piece reaches one byte beyond the whole
       {1, base, 64, ~0ULL, 32},              // offset wraps
-      {1, base, 64, 65, 32},                 // starts behind the whole
+      {1, base, 64, 65, 32},                 // starts after the whole
       {1, base, ~0ULL, 0, 32},               // the whole is larger than the region
       {1, base - 64, 64, 0, 32},             // in front of it
-      {1, base + 4096, 64, 0, 32},           // behind it
+      {1, base + 4096, 64, 0, 32},           // after it
       {1, base + 4096 - 63, 64, 0, 32},      // over its end
       {1, base - 4096, 3 * 4096, 4096, 32},  // this piece would be inside, the whole is not
       {1, base, 64, 0, 255},                 // handle too long for a handle
@@ -218,7 +218,7 @@ TEST_F(HostilePeer, NoiseOnEveryTagTouchesNothingOutside) {
   for (int round = 0; round < 20'000; ++round) {
     std::vector<std::byte> noise(random() % 200);
     for (std::byte& one : noise) one = static_cast<std::byte>(random());
-    // Half of them with a real handle and nearly real addresses behind the first words.
+    // Half of them with a real handle and nearly real addresses after the first words.
     if (round % 2 == 0 && noise.size() >= 80) {
       const std::uint64_t words[] = {random() % 4, address_of(region) + random() % 8192 - 2048, random() % 8192,
                                      random() % 4096, 32};

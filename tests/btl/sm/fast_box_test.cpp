@@ -178,7 +178,7 @@ TEST(FastBox, TheCountersWrapAround) {
 TEST(FastBox, AWriterThatDiesBeforePublishingLeavesNothing) {
   Pair box;
   ASSERT_TRUE(box.writer.push(kTag, 0, {}, bytes(10, 1)));
-  // Killed while it copied the second message: bytes behind the header's place, no header.
+  // Killed while it copied the second message: bytes after the header's place, no header.
   std::fill(box.lines[1].bytes.begin() + 8, box.lines[1].bytes.end(), std::byte{0xff});
   std::fill(box.lines[2].bytes.begin() + 8, box.lines[2].bytes.end(), std::byte{0xff});
   const auto record = look(box.reader);

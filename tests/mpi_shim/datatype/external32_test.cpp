@@ -133,7 +133,7 @@ TEST(External32, DerivedTypesComeBackAndTheirGapsAreLeftAlone) {
   pack_external32(*row, in.data(), 3, bytes);
   std::vector<long> out(in.size(), 99);
   unpack_external32(*row, out.data(), 3, bytes);
-  const std::size_t extent = 2 * 700 - 1;  // the last block has no gap behind it
+  const std::size_t extent = 2 * 700 - 1;  // the last block has no gap after it
   for (std::size_t instance = 0; instance < 3; ++instance) {
     for (std::size_t i = 0; i < extent; ++i) {
       const std::size_t at = instance * extent + i;

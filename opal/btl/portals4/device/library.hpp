@@ -28,7 +28,7 @@ class Library {
  public:
   /// `object`: of dlopen().
   explicit Library(void* object) : object_(object) {}
-  /// The names of the functions that the library lacks, each behind a space.
+  /// The names of the functions that the library lacks, each after a space.
   [[nodiscard]] const std::string& missing() const noexcept { return missing_; }
 
   decltype(&::PtlInit) init = find("PtlInit");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/portals4/messages/receive_buffers.hpp — the buffers for messages: match list entries that take messages one
-// behind the other (PTL_ME_MANAGE_LOCAL).  The interface unlinks an entry once less than a whole message fits in it.
+// after the other (PTL_ME_MANAGE_LOCAL).  The interface unlinks an entry once less than a whole message fits in it.
 // A buffer is posted again when the messages that arrived in it leave less than that, so the order of the events does
 // not matter.  Owned by the module, which ends the events first.  Threads: as the module.
 #pragma once

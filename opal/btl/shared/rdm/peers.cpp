@@ -98,12 +98,12 @@ void Transport::on_hello(ByteSpan payload) noexcept {
     return;
   }
   if (known != nullptr && known->state() == Endpoint::State::dialing) {
-    if (parameters().id < hello.from) return;  // the own attempt remains
+    if (parameters().id < hello.from) return;  // a crossing: this side's attempt remains
     count_event();
     return known->accept(hello);
   }
   if (known != nullptr && known->state() == Endpoint::State::half_open && !known->visible) {
-    known->end({Errc::peer_gone, 0, "its connector has given up"});
+    known->end({Errc::peer_gone, 0, "the peer has started a new handshake"});
   }
   if (!vacant(hello.from)) {
     if (waiting_hellos_.size() < kMostWaiting) waiting_hellos_[hello.from] = {payload.begin(), payload.end()};

@@ -62,7 +62,7 @@ Result<void> one_sided_bandwidth(Conversation& with, const Plan& plan, const Rep
   const bool put = is_put(test);
   for (const std::uint64_t size : plan.sizes) {
     Window window;
-    constexpr std::uint64_t kStretchNs = 2'000'000;  // at its end the window runs empty
+    constexpr std::uint64_t kStretchNs = 2'000'000;  // run() waits for all operations at its end: make it rare
     const Samples samples = sample(
         plan.iterations, [&](std::uint64_t count) { return run(with, put, size, count, window); }, kStretchNs);
     if (window.error().code != Errc{}) return window.error();

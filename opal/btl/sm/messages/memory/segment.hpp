@@ -85,7 +85,7 @@ class OPAL_EXPORT InSegment {
     header_->fragments_released[size_class].store(++released_[size_class], std::memory_order_release);
   }
 
-  /// `size` bytes of the segment at `line`; empty when they are not inside it, behind the header.
+  /// `size` bytes of the segment at `line`; empty when they are not inside it, after the header.
   [[nodiscard]] MutableBytes part(std::uint32_t line, std::uint64_t size) const noexcept {
     const std::uint64_t offset = std::uint64_t{line} * kCacheLine;
     if (offset < sizeof(wire::SegmentHeader) || offset > map_.size() || size > map_.size() - offset) return {};
