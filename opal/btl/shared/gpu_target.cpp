@@ -15,10 +15,9 @@ namespace opal::btl {
 namespace {
 
 /// Transfers of one peer at a time.  A correct initiator never has more operations in flight.
-constexpr std::size_t kMost = RdmaOperations::kMost;
-/// Most slots that one get holds, and most messages that it sends in one advance().
-constexpr std::size_t kAhead = 16;
-constexpr int kTurns = 8;
+constexpr std::size_t kMostTransfers = RdmaOperations::kMost;
+constexpr std::size_t kMostSlots = 16;  ///< that one get holds
+constexpr int kMostMessages = 8;        ///< that one get sends in one advance()
 
 std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
 
@@ -118,11 +117,12 @@ void GpuTarget::registration_ended(std::uint64_t generation) noexcept {
 
 // ---- Transfers
 
-/// Makes a transfer.  Null: the peer has kMost.  A transfer that cannot be done has an error.
+/// Makes a transfer.  Null: the peer has kMostTransfers.  A transfer that cannot be done has an error.
 GpuTarget::Transfer* GpuTarget::begin(Kind kind, Endpoint& peer, std::uint64_t operation,
                                       std::uint64_t address) noexcept {
   const auto of_peer = [&](const Transfer& transfer) { return transfer.peer == &peer; };
-  if (static_cast<std::size_t>(std::count_if(transfers_.begin(), transfers_.end(), of_peer)) >= kMost) return nullptr;
+  const auto number = std::count_if(transfers_.begin(), transfers_.end(), of_peer);
+  if (static_cast<std::size_t>(number) >= kMostTransfers) return nullptr;
   Transfer& transfer = transfers_.emplace_back(Transfer{.kind = kind, .peer = &peer, .operation = operation});
   const auto memory = gpu::inspect(at(address));
   if (!memory) return transfer.error = memory.error(), &transfer;
@@ -207,7 +207,7 @@ void GpuTarget::serve(Endpoint& to, const wire::GetRequest& request, const Memor
 /// Sends the pieces that have been read and starts to read more.  Returns the number of pieces sent.
 std::size_t GpuTarget::advance(Transfer& get) noexcept {
   std::size_t count = 0;
-  for (int turn = 0; turn < kTurns && !get.failed() && get.sent < get.total; ++turn) {
+  for (int turn = 0; turn < kMostMessages && !get.failed() && get.sent < get.total; ++turn) {
     if (const auto ahead = read_ahead(get); !ahead) {
       get.error = ahead.error();
       break;
@@ -233,7 +233,7 @@ std::size_t GpuTarget::advance(Transfer& get) noexcept {
 
 /// Starts copies from the GPU to free slots.  Errors: those of the registration's check, and of the copier.
 Result<void> GpuTarget::read_ahead(Transfer& get) noexcept {
-  while (get.read < get.total && get.slots.size() < kAhead) {
+  while (get.read < get.total && get.slots.size() < kMostSlots) {
     OPAL_TRY(module_.parameters().registrations.check(get.handle, get.base, get.total, Rights::remote_read));
     Slot* const slot = take_slot();
     if (slot == nullptr) return {};
