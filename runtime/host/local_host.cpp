@@ -44,8 +44,8 @@ LocalHost::LocalHost(event::Loop& loop, guard::Handle& guard, LocalPlan plan, Lo
 }
 
 Result<void> LocalHost::open() {
-  pmix::Host& host = *this;
-  OPAL_TRY_ASSIGN(server_, pmix::Server::start(loop_, plan_.job, host));
+  pmix::ServerUser& user = *this;
+  OPAL_TRY_ASSIGN(server_, pmix::Server::start(loop_, plan_.job, user));
   return {};
 }
 

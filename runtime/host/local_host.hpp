@@ -34,7 +34,7 @@ struct LocalResources {
 /// Opens /dev/null for reading and writing.  Errors: os.
 Result<Fd> open_null();
 
-class LocalHost final : public RankHost, private pmix::Host {
+class LocalHost final : public RankHost, private pmix::ServerUser {
  public:
   LocalHost(event::Loop& loop, guard::Handle& guard, LocalPlan plan, LocalResources resources,
             RankHostObserver observer);
@@ -63,7 +63,7 @@ class LocalHost final : public RankHost, private pmix::Host {
   [[nodiscard]] const pmix::HostRanks& own() const noexcept { return plan_.job.hosts[plan_.job.own_host]; }
   [[nodiscard]] const Rank* find(unsigned rank) const noexcept;
   [[nodiscard]] Rank* find(unsigned rank) noexcept { return const_cast<Rank*>(std::as_const(*this).find(rank)); }
-  // pmix::Host
+  // pmix::ServerUser
   void on_abort(unsigned rank, int status, const std::string& text) override { observer_(Abort{rank, status, text}); }
   [[nodiscard]] pmix::Liveness liveness(unsigned rank) const override;
   void on_joined() override { stand_in(); }

@@ -39,8 +39,8 @@ Server::Server(std::unique_ptr<Core> core) noexcept : core_(std::move(core)) {}
 
 Server::~Server() = default;
 
-Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescription& job, Host& host) {
-  std::unique_ptr<Server> server{new Server{std::make_unique<Core>(loop, job, host)}};
+Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescription& job, ServerUser& user) {
+  std::unique_ptr<Server> server{new Server{std::make_unique<Core>(loop, job, user)}};
   // By default fences of local ranks do not call the upcall, and libpmix counts a dead rank as arrived.
   set_default("PMIX_MCA_pmix_server_fence_localonly_opt", "0");
   // By default a lost connection is reported a second late, when other ranks have already failed because of it.
@@ -112,7 +112,7 @@ bool Server::has_joined(unsigned rank) const { return core_->membership[rank] !=
 bool Server::has_members() const {
   const auto& membership = core_->membership;
   for (unsigned rank = 0; rank < membership.size(); ++rank) {
-    if (membership[rank] == Core::Membership::member && core_->host.liveness(rank) == Liveness::alive) {
+    if (membership[rank] == Core::Membership::member && core_->user.liveness(rank) == Liveness::alive) {
       return true;
     }
   }

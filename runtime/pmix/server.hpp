@@ -21,9 +21,9 @@ namespace runtime::pmix {
 enum class Liveness { alive, ending, ended };
 
 /// The calls of the server to the launcher or daemon, about the ranks of this host; made in the loop's thread.
-class Host {
+class ServerUser {
  public:
-  virtual ~Host() = default;
+  virtual ~ServerUser() = default;
   /// `rank` has called PMIx_Abort.
   virtual void on_abort(unsigned rank, int status, const std::string& text) = 0;
   /// The state of a rank of this host; `alive` for ranks of other hosts.
@@ -40,9 +40,9 @@ struct Core;
 
 class Server {
  public:
-  /// Starts the server and registers the job.  `loop` and `host` must outlive the server.  Errors: those of to_error()
+  /// Starts the server and registers the job.  `loop` and `user` must outlive the server.  Errors: those of to_error()
   /// (status.hpp), unreachable (the loopback interface has no IPv4 address).
-  static Result<std::unique_ptr<Server>> start(event::Loop& loop, const JobDescription& job, Host& host);
+  static Result<std::unique_ptr<Server>> start(event::Loop& loop, const JobDescription& job, ServerUser& user);
   ~Server();
 
   /// Sets the connection to the servers of the other hosts.  Without it all ranks are on this host.  Requires: no rank

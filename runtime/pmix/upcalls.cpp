@@ -38,7 +38,7 @@ pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_i
   set_membership(*g_core, *proc, Core::Membership::member);
   g_core->loop.post([=] {
     reply(answer, cookie, PMIX_SUCCESS);
-    g_core->host.on_joined();
+    g_core->user.on_joined();
   });
   return PMIX_SUCCESS;
 }
@@ -55,7 +55,7 @@ void connection_lost(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix
   g_core->loop.post([lost = std::move(lost)] {
     for (const pmix_proc_t& client : lost) {
       const auto rank = rank_of(*g_core, client);
-      if (rank && g_core->membership[*rank] == Core::Membership::member) g_core->host.on_disconnected(*rank);
+      if (rank && g_core->membership[*rank] == Core::Membership::member) g_core->user.on_disconnected(*rank);
     }
   });
   if (done != nullptr) done(PMIX_SUCCESS, nullptr, 0, nullptr, nullptr, cookie);
@@ -74,7 +74,7 @@ pmix_status_t abort_job(const pmix_proc_t* proc, void* /*object*/, int status, c
   g_core->loop.post([=, process = *proc, text = std::string{message == nullptr ? "" : message}] {
     // Answer first: the client exits after the answer, and after on_abort() the launcher waits for that exit.
     reply(answer, cookie, PMIX_SUCCESS);
-    if (const auto rank = rank_of(*g_core, process)) g_core->host.on_abort(*rank, status, text);
+    if (const auto rank = rank_of(*g_core, process)) g_core->user.on_abort(*rank, status, text);
   });
   return PMIX_SUCCESS;
 }
@@ -82,7 +82,7 @@ pmix_status_t abort_job(const pmix_proc_t* proc, void* /*object*/, int status, c
 /// The state of `rank`.  A rank that has called PMIx_Finalize counts as ended: it takes part in no further operation.
 Liveness liveness(const Core& core, unsigned rank) {
   if (core.membership[rank] == Core::Membership::left) return Liveness::ended;
-  return core.host.liveness(rank);
+  return core.user.liveness(rank);
 }
 
 /// The worst state among `procs`.
@@ -114,7 +114,7 @@ void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pm
 /// True when `members` has a rank of this host whose end has not been reported.
 bool has_living_member(const std::vector<pmix_proc_t>& members) {
   const auto lives = [](unsigned rank) {
-    return g_core->host_of[rank] == g_core->job.own_host && g_core->host.liveness(rank) != Liveness::ended;
+    return g_core->host_of[rank] == g_core->job.own_host && g_core->user.liveness(rank) != Liveness::ended;
   };
   return std::any_of(members.begin(), members.end(), [&](const pmix_proc_t& member) {
     if (const auto rank = rank_of(*g_core, member)) return lives(*rank);
@@ -339,7 +339,7 @@ pmix_status_t control_job(const pmix_proc_t* asker, const pmix_proc_t* /*targets
   if (id.type != PMIX_STRING || id.data.string == nullptr) return PMIX_ERR_BAD_PARAM;
   g_core->loop.post([=, text = std::string{id.data.string}] {
     reply(answer, cookie, PMIX_SUCCESS);
-    g_core->host.on_checkpoint(*rank, text);
+    g_core->user.on_checkpoint(*rank, text);
   });
   return PMIX_SUCCESS;
 }

@@ -22,12 +22,12 @@ namespace runtime::pmix {
 struct Core {
   enum class Membership : std::uint8_t { outside, member, left };
 
-  Core(event::Loop& event_loop, JobDescription description, Host& its_host)
+  Core(event::Loop& event_loop, JobDescription description, ServerUser& its_user)
       : loop(event_loop),
         job(std::move(description)),
         membership(job.ranks),
         host_of(job.ranks),
-        host(its_host),
+        user(its_user),
         names(event_loop) {
     for (std::uint32_t index = 0; index < job.hosts.size(); ++index) {
       for (const std::uint32_t rank : job.hosts[index].ranks) host_of.at(rank) = index;
@@ -46,7 +46,7 @@ struct Core {
   std::vector<std::uint32_t> host_of;  ///< by rank
   std::uint64_t contexts = 0;          ///< number of group context ids proposed by this host
   Cluster* cluster = nullptr;          ///< null: no other hosts
-  Host& host;
+  ServerUser& user;
   InfoList settings;  ///< libpmix keeps pointers into what it was started with
   NameService names;
   std::vector<event::Callback> deferred;  ///< answers delayed until the end of a dying rank is reported
@@ -71,7 +71,7 @@ Core& core() noexcept;
 void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data,
                 Cluster::Data answer);
 
-/// Registers the handler that calls Host::on_disconnected.
+/// Registers the handler that calls ServerUser::on_disconnected.
 void hear_of_lost_connections();
 
 /// The upcall for groups.
