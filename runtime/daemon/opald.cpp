@@ -373,7 +373,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
     host_.reset();  // handle() passes messages to host_, which needs its server
     return opened.error();
   }
-  host_->server()->join(*uplink_);
+  host_->server()->set_cluster(*uplink_);
   if (const std::string problem = launch::check_open_files(ranks.size(), ranks.size() * kDescriptorsOfARank);
       !problem.empty()) {
     refuse_all(ranks, kCannotServe, problem);

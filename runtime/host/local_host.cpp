@@ -151,7 +151,7 @@ void LocalHost::handle(const guard::Report& report) {
     case guard::Report::Kind::exited: {
       rank->ended = true;
       if (report.status == 0) miss(*rank);
-      observer_(Exited{number, report.status, !server_->is_member(number)});
+      observer_(Exited{number, report.status, !server_->is_initialized(number)});
       return server_->on_rank_ended();
     }
     case guard::Report::Kind::empty: return;
@@ -216,7 +216,7 @@ void LocalHost::stand_in() {
   if (ending_ || stands_in_) return;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const unsigned rank = ranks()[i];
-    if (!ranks_[i].missed || server_->has_joined(rank) || !server_->has_members()) continue;
+    if (!ranks_[i].missed || server_->has_joined(rank) || !server_->has_initialized_ranks()) continue;
     ranks_[i].missed = false;
     if (!ranks_[i].reported && !std::exchange(said_absence_, true)) {
       observer_(Say{fmt::format("rank {} ended and has not joined the job, which other ranks have", rank)});

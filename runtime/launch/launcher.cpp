@@ -231,7 +231,7 @@ Result<void> Launch::add_local_host(const Program& program, const Domains& domai
 void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   if (hosts_.size() == 1) return;
   hub_.emplace(loop_, *oob_, *local_->server(), session_.name(), hosts_, options_.radix, options_.timeouts);
-  local_->server()->join(*hub_);
+  local_->server()->set_cluster(*hub_);
   daemon::Launch launch{.hosts = hosts_,
                         .arguments = options_.command,
                         .environment = forwarded_variables(),

@@ -105,11 +105,11 @@ Result<std::vector<std::pair<std::string, std::string>>> Server::variables(unsig
   return result;
 }
 
-bool Server::is_member(unsigned rank) const { return core_->membership[rank] == Core::Membership::member; }
+bool Server::is_initialized(unsigned rank) const { return core_->membership[rank] == Core::Membership::member; }
 
 bool Server::has_joined(unsigned rank) const { return core_->membership[rank] != Core::Membership::outside; }
 
-bool Server::has_members() const {
+bool Server::has_initialized_ranks() const {
   const auto& membership = core_->membership;
   for (unsigned rank = 0; rank < membership.size(); ++rank) {
     if (membership[rank] == Core::Membership::member && core_->user.liveness(rank) == Liveness::alive) {
@@ -119,7 +119,7 @@ bool Server::has_members() const {
   return false;
 }
 
-void Server::join(Cluster& cluster) { core_->cluster = &cluster; }
+void Server::set_cluster(Cluster& cluster) { core_->cluster = &cluster; }
 
 NameService& Server::names() noexcept { return core_->names; }
 

@@ -47,7 +47,7 @@ class Server {
 
   /// Sets the connection to the servers of the other hosts.  Without it all ranks are on this host.  Requires: no rank
   /// runs yet.  `cluster` must outlive the server.
-  void join(Cluster& cluster);
+  void set_cluster(Cluster& cluster);
 
   /// Calls `answer` with the data that `rank` of this host has committed; if there is none yet, at the commit.
   void modex(unsigned rank, Cluster::Data answer);
@@ -59,13 +59,13 @@ class Server {
   Result<std::vector<std::pair<std::string, std::string>>> variables(unsigned rank);
 
   /// True when `rank` of this host has called PMIx_Init but not PMIx_Finalize.
-  [[nodiscard]] bool is_member(unsigned rank) const;
+  [[nodiscard]] bool is_initialized(unsigned rank) const;
 
   /// True when `rank` of this host has called PMIx_Init.
   [[nodiscard]] bool has_joined(unsigned rank) const;
 
   /// True when a living rank of this host has called PMIx_Init and not PMIx_Finalize: it may wait for other ranks.
-  [[nodiscard]] bool has_members() const;
+  [[nodiscard]] bool has_initialized_ranks() const;
 
   /// Reports the death of `rank` to the event handlers of the ranks on this host.
   void announce_death(unsigned rank);
