@@ -26,15 +26,15 @@ class CompletionCounter : public Completion {
   [[nodiscard]] Context& context() const noexcept { return context_; }
 
   /// Counts the operation as ended if its post returned `done` or `failed`; `failed` records the counter's `error`.
-  /// Requires: `answer` is the result of the latest post with this counter.  If several threads post with it, each
-  /// holds Context::lock() from the post to the end of count(), since the counter has one `error`.  Returns `answer`.
-  Post count(Post answer) noexcept {
+  /// Requires: `posted` is the result of the latest post with this counter.  If several threads post with it, each
+  /// holds Context::lock() from the post to the end of count(), since the counter has one `error`.  Returns `posted`.
+  Post count(Post posted) noexcept {
     const Lock::Guard guard{context_.lock()};
-    if (answer == Post::done) add({});
-    if (answer == Post::failed) add(error);
+    if (posted == Post::done) add({});
+    if (posted == Post::failed) add(error);
     // progress() has no part in this end, so nothing else wakes a thread in wait_for().
-    if (context_.lock().real() && (answer == Post::done || answer == Post::failed)) context_.wake_sleepers();
-    return answer;
+    if (context_.lock().real() && (posted == Post::done || posted == Post::failed)) context_.wake_sleepers();
+    return posted;
   }
 
   /// Number of operations that have ended since construction, with or without an error.

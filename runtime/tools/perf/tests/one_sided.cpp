@@ -36,9 +36,9 @@ bool run(Conversation& with, bool put, std::uint64_t size, std::uint64_t count, 
   for (std::uint64_t i = 0; i < count; ++i) {
     Window::Slot& slot = window.slots[i % Window::kDepth];
     while (slot.busy) with.progress();
-    Post answer = Post::again;
-    while ((answer = post(with, put, size, slot)) == Post::again) with.progress();
-    slot.busy = answer == Post::queued;
+    Post posted = Post::again;
+    while ((posted = post(with, put, size, slot)) == Post::again) with.progress();
+    slot.busy = posted == Post::queued;
     if (!slot.ok()) return false;
   }
   for (Window::Slot& slot : window.slots) {
