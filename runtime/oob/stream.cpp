@@ -90,10 +90,10 @@ Result<void> Stream::send_pieces(const Message& message, std::uint64_t number) {
   return {};
 }
 
-/// Sends an acknowledgement; before a change of endpoints with kAnswer, to get one from the peer.
+/// Sends an acknowledgement; before a change of endpoints with kAcknowledgeNow, to get one from the peer.
 Result<void> Stream::send_note() {
   PieceHeader head = header(Topic::acknowledge);
-  head.flags = changing() && !asked_ ? kAnswer : 0;
+  head.flags = changing() && !asked_ ? kAcknowledgeNow : 0;
   OPAL_TRY(post(head, {}));
   asked_ = asked_ || changing();
   return {};
@@ -118,7 +118,7 @@ Result<const Assembler::Message*> Stream::receive(ByteSpan piece) {
     OPAL_TRY_ASSIGN(message, assembler_.add(piece));
   }
   if (message != nullptr) not_told_bytes_ += weight(message->content);
-  tell_ = tell_ || (header.flags & kAnswer) != 0 || not_told_bytes_ >= kAcknowledge;
+  tell_ = tell_ || (header.flags & kAcknowledgeNow) != 0 || not_told_bytes_ >= kAcknowledge;
   (void)advance();  // an error shows at the endpoint or at the next send()
   return message;
 }

@@ -87,7 +87,7 @@ class Stream {
   std::size_t waiting_bytes_ = 0;    // of the messages from next_ on
   std::size_t not_told_bytes_ = 0;   // received since the last acknowledgement was sent
   bool tell_ = false;                // send an acknowledgement now
-  bool asked_ = false;               // kAnswer was sent for the change to the upgrade
+  bool asked_ = false;               // kAcknowledgeNow was sent for the change to the upgrade
 };
 
 }  // namespace runtime::oob

@@ -38,7 +38,7 @@ enum class Topic : std::uint16_t {
 struct PieceHeader {
   std::uint16_t version = kVersion;
   std::uint16_t topic = 0;         ///< Topic; the same in all pieces
-  std::uint32_t flags = 0;         ///< kAnswer
+  std::uint32_t flags = 0;         ///< kAcknowledgeNow
   std::uint32_t total = 0;         ///< bytes of the whole message
   std::uint32_t offset = 0;        ///< of this piece's content in the message, in bytes
   std::uint64_t number = 0;        ///< of the message: 1, 2, 3 ... in each direction; 0 in a note
@@ -48,7 +48,7 @@ struct PieceHeader {
 };
 static_assert(sizeof(PieceHeader) == 40 && std::has_unique_object_representations_v<PieceHeader>,
               "copied as bytes between processes: no padding");
-inline constexpr std::uint32_t kAnswer = 1;  ///< flag: the receiver must send an acknowledgement now
+inline constexpr std::uint32_t kAcknowledgeNow = 1;  ///< flag: the receiver must send an acknowledgement now
 
 /// The content of the notes about a transport upgrade.
 struct Note {
