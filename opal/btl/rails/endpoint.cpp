@@ -171,16 +171,17 @@ bool Endpoint::settle() noexcept {
 
 // ---- Fences -----------------------------------------------------------------------------------------------------
 
-/// The peer has lost its connection number `made` on that rail: ours ends, too, unless it is known to be a later one.
-void Endpoint::on_down(Route& route, const Route& over, std::uint32_t made) noexcept {
-  const bool later = &route == &over || (route.hello_received && route.peer_connection > made);
+/// The peer has lost its connection of that number on that rail: ours ends, too, unless it is known to be a later one.
+void Endpoint::on_down(Route& route, const Route& over, std::uint32_t connection) noexcept {
+  const bool later = &route == &over || (route.hello_received && route.peer_connection > connection);
   if (route.below != nullptr && !later) {
-    const bool known = route.hello_received && route.peer_connection == made;
+    const bool known = route.hello_received && route.peer_connection == connection;
     rails_.retire(*route.below);
     attach(route, nullptr);
     if (known) route.fenced = route.lost;  // the peer's end of it has ended: it need not be asked
   }
-  route.fenced_to_send = std::max(route.fenced_to_send, made);  // Module::settle() first ends the retired connection
+  // Module::settle() first ends the retired connection.
+  route.fenced_to_send = std::max(route.fenced_to_send, connection);
   rails_.attend(*this);
 }
 
@@ -201,8 +202,8 @@ bool Endpoint::send_fences() noexcept {
 // ---- Messages ---------------------------------------------------------------------------------------------------
 
 Post Endpoint::send_control(Route& route, wire::Kind kind, ByteSpan payload, std::uint32_t rail,
-                            std::uint32_t made) noexcept {
-  const wire::Envelope envelope{0, expected_, 0, kind, static_cast<std::uint8_t>(rail), made};
+                            std::uint32_t connection) noexcept {
+  const wire::Envelope envelope{0, expected_, 0, kind, static_cast<std::uint8_t>(rail), connection};
   const Post post = route.below->module().send_inline(*route.below, wire::kTag, bytes_of(envelope), payload);
   // The peer may drop a hello, and the confirmation with it.
   if (post == Post::done && kind != wire::Kind::hello) confirmation_sent_ = expected_;
@@ -267,11 +268,13 @@ void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan
       return;
     }
     case wire::Kind::taken: return;
-    case wire::Kind::down: return on_down(routes_[envelope.rail], route, envelope.made);
+    case wire::Kind::down: return on_down(routes_[envelope.rail], route, envelope.connection);
     case wire::Kind::fenced: {
       Route& fenced = routes_[envelope.rail];
-      if (envelope.made > fenced.lost) return break_off({Errc::protocol, 0, "rails: a fence that was not asked for"});
-      fenced.fenced = std::max(fenced.fenced, envelope.made);
+      if (envelope.connection > fenced.lost) {
+        return break_off({Errc::protocol, 0, "rails: a fence that was not asked for"});
+      }
+      fenced.fenced = std::max(fenced.fenced, envelope.connection);
       return;
     }
     case wire::Kind::goodbye: return break_off({Errc::peer_gone, 0, "the peer has disconnected"});

@@ -111,9 +111,9 @@ class Endpoint final : public btl::Endpoint {
   void send_hello(Route& route) noexcept;
   Post send_kept(std::uint32_t number) noexcept;
   Post send_control(Route& route, wire::Kind kind, ByteSpan payload, std::uint32_t rail = 0,
-                    std::uint32_t made = 0) noexcept;
-  /// The peer's `down` for its connection `made` on `route` came by `over`: ends our side of it.
-  void on_down(Route& route, const Route& over, std::uint32_t made) noexcept;
+                    std::uint32_t connection = 0) noexcept;
+  /// The peer's `down` for its connection of that number on `route` came by `over`: ends our side of it.
+  void on_down(Route& route, const Route& over, std::uint32_t connection) noexcept;
   bool send_fences() noexcept;
   void confirm(std::uint32_t taken) noexcept;
 

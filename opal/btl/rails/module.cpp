@@ -196,7 +196,7 @@ void Module::attend(Endpoint& endpoint) noexcept {
   if (std::find(attention_.begin(), attention_.end(), &endpoint) == attention_.end()) attention_.push_back(&endpoint);
 }
 
-void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept {
+void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t connection) noexcept {
   wire::Hello hello{};
   auto addresses = read_object(bytes, hello) ? decode_address(bytes.subspan(sizeof hello))
                                              : Result<Addresses>{Error{Errc::protocol, 0, "rails: truncated hello"}};
@@ -206,18 +206,18 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept
     retire(*route.below);
     return forget(route);
   }
-  if (route.owner == nullptr) return enter(route, hello, made, std::move(*addresses));
+  if (route.owner == nullptr) return enter(route, hello, connection, std::move(*addresses));
   Endpoint& endpoint = *route.owner;
   if ((endpoint.peer_session != 0 && endpoint.peer_session != hello.from) ||
       (hello.to != 0 && hello.to != endpoint.session)) {
     return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has opened a new session"});
   }
   endpoint.peer_session = hello.from;
-  route.peer_connection = made;
+  route.peer_connection = connection;
   endpoint.on_hello_received(route);
 }
 
-void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made, Addresses addresses) noexcept {
+void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t connection, Addresses addresses) noexcept {
   btl::Endpoint& below = *incoming.below;
   const std::uint32_t rail = incoming.rail;
   Endpoint* known = find(below.peer());
@@ -242,7 +242,7 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   Route& route = known->routes()[rail];
   if (route.below != nullptr && route.below != &below) retire(*route.below);
   adopt(below, route);
-  route.peer_connection = made;
+  route.peer_connection = connection;
   known->on_hello_received(route);
   known->peer_session = hello.from;
   attend(*known);
@@ -291,7 +291,7 @@ void Module::on_message(Delivery& delivery) noexcept {
     return;
   }
   const ByteSpan payload = delivery.data.subspan(sizeof envelope);
-  if (envelope.kind == wire::Kind::hello) return on_hello(*route, payload, envelope.made);
+  if (envelope.kind == wire::Kind::hello) return on_hello(*route, payload, envelope.connection);
   if (route->owner != nullptr) route->owner->on_message(*route, envelope, payload);
 }
 

@@ -83,8 +83,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Ob
   void on_accepted(btl::Endpoint& route) noexcept override;
   void on_failed(btl::Endpoint& route, const Error& why) noexcept override;
   void on_message(Delivery& delivery) noexcept;
-  void on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept;
-  void enter(Route& incoming, const wire::Hello& hello, std::uint32_t made,
+  void on_hello(Route& route, ByteSpan bytes, std::uint32_t connection) noexcept;
+  void enter(Route& incoming, const wire::Hello& hello, std::uint32_t connection,
              std::vector<std::vector<std::byte>> addresses) noexcept;
   void forget(const Route& incoming) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,

@@ -128,8 +128,8 @@ void Transfers::borrow(Piece& piece, MemoryHandle& handle, const MemoryHandle*& 
 /// True when the piece may be posted: no earlier post of it can still write.  That is so if it was never posted, is a
 /// get, its connection still exists (the post has then completed), or the peer has confirmed the connection's end.
 bool Transfers::is_fenced(const Piece& piece) noexcept {
-  return piece.broken == nullptr || !piece.operation->is_put() || piece.made > piece.broken->lost ||
-         piece.made <= piece.broken->fenced;
+  return piece.broken == nullptr || !piece.operation->is_put() || piece.connection > piece.broken->lost ||
+         piece.connection <= piece.broken->fenced;
 }
 
 TransferEngine::Move Transfers::move(TransferPiece& moving) noexcept {
@@ -149,7 +149,7 @@ TransferEngine::Move Transfers::move(TransferPiece& moving) noexcept {
   }
   piece.route = best;
   piece.broken = best;
-  piece.made = best->connection;
+  piece.connection = best->connection;
   MemoryHandle handle;
   const MemoryHandle* registered = nullptr;
   borrow(piece, handle, registered);

@@ -46,7 +46,7 @@ class Transfers final : TransferEngine {
   struct Piece : TransferPiece {
     Route* route = nullptr;         // in flight on it; null: not posted, or posted to the emulation
     const Route* broken = nullptr;  // latest route of a post that was queued; null: none
-    std::uint32_t made = 0;         // Route::connection of `broken` at that time: the number of its connection
+    std::uint32_t connection = 0;   // Route::connection of `broken` at that time
     rcache::Lease lease;            // of the local memory
   };
 

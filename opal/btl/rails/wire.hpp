@@ -19,7 +19,7 @@ enum class Kind : std::uint8_t {
   hello = 1,  ///< payload: Hello, then the sender's address
   message,    ///< payload of the layer above, with Envelope::number and Envelope::tag
   taken,      ///< no payload: carries Envelope::taken
-  down,       ///< the sender's connection `made` on `rail` has ended; the receiver ends its side and answers `fenced`
+  down,       ///< the sender's `connection` on `rail` has ended; the receiver ends its side and answers `fenced`
   fenced,     ///< answer to `down`: nothing of that connection, or of an earlier one, arrives any more
   goodbye,    ///< the sender has disconnected
 };
@@ -29,8 +29,8 @@ struct Envelope {
   std::uint32_t taken;   ///< number of the receiver's messages that the sender has handled, modulo 2^32
   Tag tag;
   Kind kind;
-  std::uint8_t rail;   ///< of the connection `made`
-  std::uint32_t made;  ///< number of a connection on `rail`; hello, down: the sender counts; fenced: the receiver
+  std::uint8_t rail;         ///< of `connection`
+  std::uint32_t connection;  ///< number of a connection on `rail`; hello, down: the sender counts; fenced: the receiver
 };
 static_assert(sizeof(Envelope) == 16 && std::has_unique_object_representations_v<Envelope>, "wire layout v2");
 
