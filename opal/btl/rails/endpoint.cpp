@@ -99,7 +99,7 @@ void Endpoint::connect_missing_rails() noexcept {
   }
 }
 
-void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
+void Endpoint::set_connection(Route& route, btl::Endpoint* below) noexcept {
   if (current_ == &route) current_ = nullptr;  // settle() sends again what the old connection had in flight
   if (route.below != nullptr) {
     route.lost = route.connection;
@@ -115,7 +115,7 @@ void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
 
 void Endpoint::on_lost(Route& route, const Error& why) noexcept {
   log::info("btl.rails", "peer {}: rail {} has broken: {}", to_string(peer()), route.rail, opal::to_string(why));
-  attach(route, nullptr);
+  set_connection(route, nullptr);
   if (!broken_) reason_ = why;  // replaces an earlier error of connect(), which says less
   rails_.attend(*this);
 }
@@ -177,7 +177,7 @@ void Endpoint::on_down(Route& route, const Route& over, std::uint32_t connection
   if (route.below != nullptr && !later) {
     const bool known = route.hello_received && route.peer_connection == connection;
     rails_.retire(*route.below);
-    attach(route, nullptr);
+    set_connection(route, nullptr);
     if (known) route.fenced = route.lost;  // the peer's end of it has ended: it need not be asked
   }
   // Module::settle() first ends the retired connection.

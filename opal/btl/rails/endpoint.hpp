@@ -63,7 +63,7 @@ class Endpoint final : public btl::Endpoint {
 
   /// Sets the connection of a route (null: none).  The one that it had counts as lost; if messages used it, settle()
   /// sends again what is not confirmed.
-  void attach(Route& route, btl::Endpoint* below) noexcept;
+  void set_connection(Route& route, btl::Endpoint* below) noexcept;
   /// The connection of the route has failed.
   void on_lost(Route& route, const Error& why) noexcept;
   /// Lets the module end this endpoint in its next progress() with the first reason given.

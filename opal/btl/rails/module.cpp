@@ -134,7 +134,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
     if (former->peer() != peer || former->left) continue;
     for (Route& route : former->routes()) {
       if (route.below != nullptr) retire(*route.below);
-      former->attach(route, nullptr);
+      former->set_connection(route, nullptr);
     }
     std::erase(attention_, former.get());
     former->left = true;
@@ -153,7 +153,7 @@ void Module::adopt(btl::Endpoint& below, Route& route) noexcept {
     forget(*incoming);
   }
   below.upper = &route;
-  route.owner->attach(route, &below);
+  route.owner->set_connection(route, &below);
 }
 
 void Module::forget(const Route& incoming) noexcept {
@@ -261,7 +261,7 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   std::erase(attention_, &endpoint);
   for (Route& route : endpoint.routes()) {
     if (btl::Endpoint* const below = route.below; below != nullptr) {
-      endpoint.attach(route, nullptr);
+      endpoint.set_connection(route, nullptr);
       below->upper = nullptr;
       below->module().disconnect(*below);
     }
