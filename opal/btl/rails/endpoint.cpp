@@ -69,7 +69,7 @@ Result<void> Endpoint::connect() noexcept {
   current_ = choose();
   if (current_ == nullptr && reason_.code != Errc{}) return reason_;
   reason_ = {};
-  rails_.attend(*this);
+  rails_.settle_later(*this);
   return {};
 }
 
@@ -95,7 +95,7 @@ void Endpoint::connect_missing_rails() noexcept {
   if (now - last_attempt_ns_ < kAttemptEvery) return;
   last_attempt_ns_ = now;
   for (Route& route : routes_) {
-    if (route.below == nullptr && connect(route)) rails_.attend(*this);
+    if (route.below == nullptr && connect(route)) rails_.settle_later(*this);
   }
 }
 
@@ -117,14 +117,14 @@ void Endpoint::on_lost(Route& route, const Error& why) noexcept {
   log::info("btl.rails", "peer {}: rail {} has broken: {}", to_string(peer()), route.rail, opal::to_string(why));
   set_connection(route, nullptr);
   if (!broken_) reason_ = why;  // replaces an earlier error of connect(), which says less
-  rails_.attend(*this);
+  rails_.settle_later(*this);
 }
 
 void Endpoint::break_off(const Error& why) noexcept {
   if (broken_) return;
   broken_ = true;
   reason_ = why;
-  rails_.attend(*this);
+  rails_.settle_later(*this);
 }
 
 void Endpoint::send_hello(Route& route) noexcept {
@@ -182,7 +182,7 @@ void Endpoint::on_down(Route& route, const Route& over, std::uint32_t connection
   }
   // Module::settle() first ends the retired connection.
   route.fenced_to_send = std::max(route.fenced_to_send, connection);
-  rails_.attend(*this);
+  rails_.settle_later(*this);
 }
 
 bool Endpoint::send_fences() noexcept {
@@ -264,7 +264,7 @@ void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan
       if (ahead > 0) return break_off({Errc::protocol, 0, "rails: a message is missing", envelope.number});
       ++expected_;
       rails_.deliver(*this, envelope.tag, payload);
-      if (expected_ - confirmation_sent_ >= kWindow / 2) rails_.attend(*this);
+      if (expected_ - confirmation_sent_ >= kWindow / 2) rails_.settle_later(*this);
       return;
     }
     case wire::Kind::taken: return;

@@ -192,7 +192,7 @@ void Module::on_failed(btl::Endpoint& below, const Error& why) noexcept {
   route->owner->on_lost(*route, why);
 }
 
-void Module::attend(Endpoint& endpoint) noexcept {
+void Module::settle_later(Endpoint& endpoint) noexcept {
   if (std::find(attention_.begin(), attention_.end(), &endpoint) == attention_.end()) attention_.push_back(&endpoint);
 }
 
@@ -245,7 +245,7 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t conn
   route.peer_connection = connection;
   known->on_hello_received(route);
   known->peer_session = hello.from;
-  attend(*known);
+  settle_later(*known);
   if (!fresh) return;
   ++events_;
   parameters().observer.on_accepted(*known);
@@ -401,7 +401,7 @@ std::size_t Module::settle() noexcept {
     if (!endpoint->settle()) {
       end(*endpoint);
     } else if (endpoint->unsettled()) {
-      attend(*endpoint);
+      settle_later(*endpoint);
     }
   }
   for (const auto& endpoint : leaving()) {

@@ -58,7 +58,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Ob
   [[nodiscard]] btl::Module& rail(std::uint32_t index) const noexcept { return *modules_[index]; }
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   /// Makes the next progress() call endpoint.settle().
-  void attend(Endpoint& endpoint) noexcept;
+  void settle_later(Endpoint& endpoint) noexcept;
   /// Makes the next settle() disconnect a rail's endpoint: disconnect() is not allowed inside a handler.  Messages that
   /// still arrive on it are dropped.
   void retire(btl::Endpoint& below) noexcept;
@@ -99,7 +99,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Ob
   std::vector<std::byte> address_;
   Transfers striped_;
   std::vector<std::unique_ptr<Route>> without_hello_;  // accepted by a rail; no hello so far
-  std::vector<Endpoint*> attention_;                   // see attend()
+  std::vector<Endpoint*> attention_;                   // see settle_later()
   std::vector<btl::Endpoint*> retired_;                // see retire()
   bool closing_ = false;                               // the destructor runs: no new peers
   std::size_t events_ = 0;                             // of the current receive()
