@@ -202,7 +202,8 @@ void Hub::finish(std::chrono::milliseconds timeout) {
   for (const auto& [index, remote] : remotes_) remote->quit();
   tree_.acknowledge();
   const auto all_gone = [this] {
-    return std::all_of(remotes_.begin(), remotes_.end(), [](const auto& entry) { return entry.second->gone(); });
+    return std::all_of(remotes_.begin(), remotes_.end(),
+                       [](const auto& entry) { return entry.second->agent_is_gone(); });
   };
   const opal::Deadline deadline = opal::Deadline::after(timeout);
   const std::function<void()> check = [&] {

@@ -52,7 +52,7 @@ class RemoteHost final : public launch::RankHost {
   /// Sends Quit.  After it neither the end of the agent nor that of the daemon is a loss.
   void quit();
   /// True when no launch agent runs (an agent normally runs as long as its daemon).
-  [[nodiscard]] bool gone() const noexcept { return !agent_ || !agent_->running(); }
+  [[nodiscard]] bool agent_is_gone() const noexcept { return !agent_ || !agent_->running(); }
   void kill_agent() noexcept { agent_.reset(); }
 
   template <class M>

@@ -15,7 +15,7 @@ class RemoteHostTest : public ::testing::Test {
   /// Starts an agent that ends with status 3, and no daemon.
   void start() { host.start_daemon({"sh", "-c", "cat; exit 3"}, "a line\n"); }
   void run_until_the_agent_has_ended() {
-    while (!host.gone()) {
+    while (!host.agent_is_gone()) {
       const event::Timer round = loop->after(std::chrono::milliseconds{1}, [this] { loop->stop(); });
       loop->run();
     }
