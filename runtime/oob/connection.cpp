@@ -126,7 +126,7 @@ void Connection::lose() {
 }
 
 void Connection::end() {
-  stream_.stay();
+  stream_.cancel_change();
   if (upgrade_ != nullptr) upgrader_.disconnect_upgrade(*std::exchange(upgrade_, nullptr));
   state_ = State::none;
   asked_ = dropped_ = false;

@@ -160,7 +160,7 @@ void Stream::say_way() const {
                    current_->attributes().transport);
 }
 
-void Stream::stay() {
+void Stream::cancel_change() {
   if (changing()) close(*upgrade_);
 }
 

@@ -50,7 +50,7 @@ class Stream {
   /// are sent again over the other one.
   void close(opal::am::Endpoint& way);
   /// Cancels a change to the upgrade that is in progress; messages that wait for it are sent over the base endpoint.
-  void stay();
+  void cancel_change();
 
   /// The endpoint in use; null when none is left.
   [[nodiscard]] opal::am::Endpoint* current() const noexcept { return current_; }
