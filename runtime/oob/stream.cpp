@@ -65,7 +65,7 @@ Result<void> Stream::send_waiting() {
   if (changing() && next_ == 0) {
     current_ = upgrade_;
     asked_ = false;
-    say_way();
+    log_endpoint();
     return send_waiting();
   }
   if (tell_ || (changing() && !asked_)) return send_note();
@@ -141,20 +141,20 @@ void Stream::open_upgrade(opal::am::Endpoint& upgrade) {
   (void)advance();
 }
 
-void Stream::close(opal::am::Endpoint& way) {
-  if (&way == upgrade_) upgrade_ = nullptr;
-  if (&way == base_) base_ = nullptr;
+void Stream::close(opal::am::Endpoint& endpoint) {
+  if (&endpoint == upgrade_) upgrade_ = nullptr;
+  if (&endpoint == base_) base_ = nullptr;
   asked_ = false;
-  if (current_ == &way) {
+  if (current_ == &endpoint) {
     current_ = upgrade_ != nullptr ? upgrade_ : base_;
     rewind();
     tell_ = true;  // the last acknowledgement may be lost; a peer with a full window waits for it
-    say_way();
+    log_endpoint();
   }
   (void)advance();
 }
 
-void Stream::say_way() const {
+void Stream::log_endpoint() const {
   if (current_ == nullptr) return;
   opal::log::debug("runtime", "peer {}: messages go over {} from now on", opal::to_string(current_->peer()),
                    current_->attributes().transport);

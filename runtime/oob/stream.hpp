@@ -48,7 +48,7 @@ class Stream {
   void open_upgrade(opal::am::Endpoint& upgrade);
   /// The endpoint has failed or is no longer wanted.  If it was in use, all messages that the peer has not acknowledged
   /// are sent again over the other one.
-  void close(opal::am::Endpoint& way);
+  void close(opal::am::Endpoint& endpoint);
   /// Cancels a change to the upgrade that is in progress; messages that wait for it are sent over the base endpoint.
   void cancel_change();
 
@@ -71,7 +71,7 @@ class Stream {
   Result<void> send_note();
   Result<void> post(const PieceHeader& header, ByteSpan part);
   void rewind() noexcept;
-  void say_way() const;
+  void log_endpoint() const;
 
   const std::uint32_t incarnation_;
   std::uint32_t peer_incarnation_ = 0;  // 0: no piece has come
