@@ -129,8 +129,8 @@ Endpoint::Endpoint(Transport& transport, const PeerId& peer, Address address, st
       key_(static_cast<std::uint32_t>(random_u64())),
       connector_key_(transport.parameters().secret.derive(wire::kConnectionKey, bytes_of(address_.head.token))) {
   const wire::AddressHead& own = transport.own_address().head;
-  const bool same_host = address_.head.host == own.host && address_.head.process != own.process;
-  if (!same_host || !transport.settings().watch_processes) return;
+  const bool other_process_here = address_.head.host == own.host && address_.head.process != own.process;
+  if (!other_process_here || !transport.settings().watch_processes) return;
   process_ = watch_process(address_.head.process);
   if (process_) {
     if (!transport.waiting().watch(process_.get())) process_.reset();
