@@ -77,7 +77,7 @@ Result<Module::Parts> Module::Parts::make(const ModuleParameters& parameters, co
   OPAL_TRY_ASSIGN(MechanismOrder order, MechanismOrder::parse(config.single_copy));
   if (!devices) devices = KernelDevices::open(order);
   OPAL_TRY(check(config));
-  if (order.has(MechanismKind::cma)) CmaMechanism::invite_peers();
+  if (order.has(MechanismKind::cma)) CmaMechanism::permit_peers();
   OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(parameters.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};

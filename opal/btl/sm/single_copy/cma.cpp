@@ -97,7 +97,7 @@ CopyOutcome CmaMechanism::copy(const RemoteRange& there, std::byte* here, bool w
                                              : call_kernel(pid_, there, here, write);
 }
 
-void CmaMechanism::invite_peers() noexcept { (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
+void CmaMechanism::permit_peers() noexcept { (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
 
 std::string CmaMechanism::ptrace_rule() {
   int scope = 0;

@@ -22,7 +22,7 @@ class OPAL_EXPORT CmaMechanism final : public CopyMechanism {
 
   /// Permits all processes of this user to access this process's memory (PR_SET_PTRACER_ANY).  Under Yama's
   /// ptrace_scope 1 only ancestors may do so by default.  Without Yama the call fails and is not needed.
-  static void invite_peers() noexcept;
+  static void permit_peers() noexcept;
   /// ", kernel.yama.ptrace_scope N", to append to an error text; empty without Yama.
   static std::string ptrace_rule();
 
