@@ -86,6 +86,69 @@ TEST_F(OfiModule, ASilentPeerLives) {
   EXPECT_TRUE(b.failures.empty());
 }
 
+/// Connects `a` to `b` until `b` has handled the Hello; `a` has not seen the answer.
+btl::Endpoint* connect_half(Side& a, Side& b) {
+  btl::Endpoint* const route = a.connect(b);
+  const Deadline deadline = Deadline::after(std::chrono::seconds{120});
+  while (b.module().progress(64) == 0 && !deadline.expired()) a.module().progress(64);
+  EXPECT_FALSE(deadline.expired());
+  return route;
+}
+
+/// A message of `a` arrives, or `a` learns that it is lost.
+void expect_no_silent_loss(btl::Endpoint& route, Side& a, Side& b) {
+  (void)send(route, pattern(8, 1), {}, a, b);
+  EXPECT_TRUE(pump([&] { return b.received.size() == 1 || a.failures.size() == 1; }, a, b));
+}
+
+TEST_F(OfiModule, AConnectorThatComputesLongerThanTheHandshakeMayTakeLosesNoMessageSilently) {
+  btl::ofi::Config settings = config();
+  settings.settings.confirm_timeout = std::chrono::milliseconds{20};
+  Side a{opener(config())};
+  Side b{opener(settings)};
+  btl::Endpoint* const route = connect_half(a, b);
+  const Deadline deadline = Deadline::after(std::chrono::milliseconds{300});
+  while (!deadline.expired()) b.module().progress(64);  // a does nothing meanwhile
+  expect_no_silent_loss(*route, a, b);
+}
+
+TEST_F(OfiModule, AConnectorLearnsOfADisconnectBeforeItsConfirm) {
+  Side a{opener(config())};
+  Side b{opener(config())};
+  btl::Endpoint* const route = connect_half(a, b);
+  b.module().disconnect(*b.connect(a));
+  expect_no_silent_loss(*route, a, b);
+}
+
+TEST_F(OfiModule, PingsNoticeThatTheConnectorHasDiedBeforeItsConfirm) {
+  Child child{[](Channel& parent) -> int {
+    Side side{opener(config())};
+    parent.send(side.blob());
+    side.connect(parent.receive());
+    while (parent.expect("step")) {
+      side.module().progress(64);
+      parent.send("done");
+    }
+    return 0;
+  }};
+  btl::ofi::Config settings = config();
+  settings.settings.watch_processes = false;
+  settings.settings.ping_interval = std::chrono::milliseconds{20};
+  settings.settings.connect_timeout = std::chrono::milliseconds{2'000};
+  Side side{opener(settings)};
+  const std::vector<std::byte> peer = child.channel().receive();
+  child.channel().send(side.blob());
+  while (side.module().progress(64) == 0) {  // until it has handled the Hello
+    child.channel().send("step");
+    ASSERT_TRUE(child.channel().expect("done"));
+  }
+  btl::Endpoint* const route = side.connect(peer);
+  child.kill();
+  ASSERT_TRUE(pump([&] { return side.failures.size() == 1; }, side));
+  EXPECT_EQ(side.failures[0].endpoint, route);
+  EXPECT_EQ(side.failures[0].why.code, Errc::peer_gone) << "not a time-out";
+}
+
 /// A libfabric endpoint that knows the address of a module, and nothing else.
 class Outsider {
  public:

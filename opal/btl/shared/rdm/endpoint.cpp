@@ -187,6 +187,8 @@ void Endpoint::break_off(const Error& why) noexcept {
 
 void Endpoint::end(const Error& why) noexcept {
   if (state_ == State::ended) return;
+  // A connector that has the Welcome takes itself for connected.
+  if (state_ == State::half_open && !welcome_due_) (void)send_control(wire::Kind::goodbye);
   state_ = State::ended;
   broken_ = false;
   if (!leaving_) mark_dead(why);
@@ -212,8 +214,8 @@ bool Endpoint::leave(const Error& why) noexcept {
 
 std::uint64_t Endpoint::wake_ns() const noexcept {
   switch (state_) {
-    case State::dialing: return std::min(again_ns_, give_up_ns_);
-    case State::half_open: return give_up_ns_;
+    case State::dialing:
+    case State::half_open: return std::min(again_ns_, give_up_ns_);
     case State::connected: return leaving_ ? give_up_ns_ : again_ns_;
     default: return 0;
   }
@@ -222,7 +224,7 @@ std::uint64_t Endpoint::wake_ns() const noexcept {
 void Endpoint::ping(std::uint64_t now) noexcept {
   again_ns_ = transport_.time_after(transport_.settings().ping_interval);
   // A send in flight replaces the ping: its completion shows whether the network reaches the peer.
-  if (std::exchange(frame_arrived_, false) || pending_ != 0 || send_control(wire::Kind::ping)) {
+  if (std::exchange(frame_arrived_, false) || pending_ != 0 || (!welcome_due_ && send_control(wire::Kind::ping))) {
     stuck_ns_ = 0;
     return;
   }
@@ -242,7 +244,9 @@ void Endpoint::on_time(std::uint64_t now) noexcept {
     log::warn(transport_.log_name(), "peer {}: the handshake timed out", to_string(peer()));
     return end({Errc::unreachable, ETIMEDOUT, "the handshake timed out"});
   }
-  if (state_ == State::dialing && now >= again_ns_) send_hello();
+  if (now < again_ns_) return;
+  if (state_ == State::dialing) return send_hello();
+  if (state_ == State::half_open) ping(now);
 }
 
 }  // namespace opal::btl::rdm

@@ -123,7 +123,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   wire::Hello hello_{};
   wire::Welcome welcome_{};
   std::uint64_t give_up_ns_ = 0;  // deadline of the handshake, or of leaving
-  std::uint64_t again_ns_ = 0;    // dialing: when to repeat the Hello; connected: when to ping
+  std::uint64_t again_ns_ = 0;    // dialing: when to repeat the Hello; later: when to ping
   std::uint64_t stuck_ns_ = 0;    // since when pings find no room; 0: they do
   std::uint32_t refusals_ = 0;    // see on_refused()
   Error reason_{};                // of break_off()

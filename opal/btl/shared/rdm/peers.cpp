@@ -171,7 +171,8 @@ void Endpoint::accept(const wire::Hello& hello) noexcept {
   sign(transport_.key(), welcome_, bytes_of(hello));
   session_ = session_key(transport_.key(), wire::kSessionKey, hello.nonce, welcome_.nonce);
   state_ = State::half_open;
-  give_up_ns_ = transport_.time_after(kHandshakeTimeout);
+  give_up_ns_ = transport_.time_after(transport_.settings().confirm_timeout);
+  again_ns_ = transport_.time_after(transport_.settings().ping_interval);
   welcome_due_ = true;
   resume();
 }

@@ -24,8 +24,6 @@
 
 namespace opal::btl::rdm {
 
-/// Time for the connector of an accepted Hello to confirm it.
-inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
 /// Time for the completion of messages posted before a disconnect.
 inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
 
