@@ -6,6 +6,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <random>
 
@@ -147,6 +148,40 @@ TEST_F(OfiModule, PingsNoticeThatTheConnectorHasDiedBeforeItsConfirm) {
   ASSERT_TRUE(pump([&] { return side.failures.size() == 1; }, side));
   EXPECT_EQ(side.failures[0].endpoint, route);
   EXPECT_EQ(side.failures[0].why.code, Errc::peer_gone) << "not a time-out";
+}
+
+btl::rdm::Endpoint& rdm_endpoint(btl::Endpoint& route) { return static_cast<btl::rdm::Endpoint&>(route); }
+
+TEST_F(OfiModule, APeerLearnsOfAFailureThatOnlyTheOtherSideHasSeen) {
+  Side a{opener(config())};
+  Side b{opener(config())};
+  btl::Endpoint* const route = a.connect(b);
+  ASSERT_EQ(send(*route, pattern(8, 1), {}, a, b), Post::done);
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+  rdm_endpoint(*route).break_off({Errc::peer_gone, EIO, "a failed send"});
+  ASSERT_TRUE(pump([&] { return a.failures.size() == 1 && b.failures.size() == 1; }, a, b));
+  EXPECT_EQ(a.failures[0].why.os_errno, EIO);
+}
+
+TEST_F(OfiModule, ANewConnectionOfAPeerTakesThePlaceOfOneThatOnlyThePeerHasLost) {
+  btl::ofi::Config settings = config();
+  settings.settings.superseded_timeout = std::chrono::milliseconds{100};
+  Side a{opener(settings)};
+  Side b{opener(settings)};
+  btl::Endpoint* const lost = a.connect(b);
+  ASSERT_EQ(send(*lost, pattern(8, 1), {}, a, b), Post::done);
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+  b.after_accepted = [&](btl::Endpoint&) { EXPECT_EQ(b.failures.size(), 1U) << "accepted before the report"; };
+  rdm_endpoint(*lost).end({Errc::peer_gone, EIO, "a failure"});  // without a goodbye
+  ASSERT_TRUE(pump([&] { return a.failures.size() == 1; }, a));
+  a.module().disconnect(*lost);
+  btl::Endpoint* const route = a.connect(b);
+  ASSERT_EQ(send(*route, pattern(8, 2), {}, a, b), Post::done);
+  ASSERT_TRUE(pump([&] { return b.received.size() == 2; }, a, b));
+  ASSERT_EQ(b.failures.size(), 1U);
+  EXPECT_EQ(b.failures[0].why.code, Errc::peer_gone);
+  EXPECT_EQ(b.accepted.size(), 2U);
+  EXPECT_EQ(a.failures.size(), 1U);
 }
 
 /// A libfabric endpoint that knows the address of a module, and nothing else.

@@ -8,9 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "opal/btl/shared/proofs.hpp"
 #include "opal/btl/shared/rdm/transport.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::rdm {
@@ -187,8 +189,9 @@ void Endpoint::break_off(const Error& why) noexcept {
 
 void Endpoint::end(const Error& why) noexcept {
   if (state_ == State::ended) return;
-  // A connector that has the Welcome takes itself for connected.
-  if (state_ == State::half_open && !welcome_due_) (void)send_control(wire::Kind::goodbye);
+  // A failure may be of this side alone, and a connector that has the Welcome takes itself for connected.
+  const bool untold = std::exchange(broken_, false) || state_ == State::half_open;
+  if (untold && state_ != State::dialing && !welcome_due_) (void)send_control(wire::Kind::goodbye);
   state_ = State::ended;
   broken_ = false;
   if (!leaving_) mark_dead(why);
@@ -211,6 +214,13 @@ bool Endpoint::leave(const Error& why) noexcept {
 }
 
 // ---- Time -------------------------------------------------------------------------------------------------------
+
+bool Endpoint::superseded() noexcept {
+  const std::uint64_t now = now_ns();
+  if (superseded_ns_ == 0) superseded_ns_ = now;
+  const auto limit = std::chrono::nanoseconds{transport_.settings().superseded_timeout};
+  return now - superseded_ns_ > static_cast<std::uint64_t>(limit.count());
+}
 
 std::uint64_t Endpoint::wake_ns() const noexcept {
   switch (state_) {

@@ -78,6 +78,10 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   [[nodiscard]] std::uint64_t wake_ns() const noexcept;
   void on_time(std::uint64_t now) noexcept;
 
+  /// Called for each genuine Hello of the same peer that waits for the end of this endpoint.  True: they have arrived
+  /// for so long that the peer must have lost this connection.
+  [[nodiscard]] bool superseded() noexcept;
+
   /// The network refused a put or get that the messages then did.  After many of them, one_sided() is false.
   void on_refused() noexcept;
 
@@ -122,12 +126,13 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   Nonce nonce_{};  // of the Hello: own or accepted
   wire::Hello hello_{};
   wire::Welcome welcome_{};
-  std::uint64_t give_up_ns_ = 0;  // deadline of the handshake, or of leaving
-  std::uint64_t again_ns_ = 0;    // dialing: when to repeat the Hello; later: when to ping
-  std::uint64_t stuck_ns_ = 0;    // since when pings find no room; 0: they do
-  std::uint32_t refusals_ = 0;    // see on_refused()
-  Error reason_{};                // of break_off()
-  Fd process_;                    // pidfd of a peer on this host
+  std::uint64_t give_up_ns_ = 0;     // deadline of the handshake, or of leaving
+  std::uint64_t again_ns_ = 0;       // dialing: when to repeat the Hello; later: when to ping
+  std::uint64_t stuck_ns_ = 0;       // since when pings find no room; 0: they do
+  std::uint64_t superseded_ns_ = 0;  // of the first call of superseded(); 0: none
+  std::uint32_t refusals_ = 0;       // see on_refused()
+  Error reason_{};                   // of break_off()
+  Fd process_;                       // pidfd of a peer on this host
 };
 
 }  // namespace opal::btl::rdm

@@ -106,6 +106,10 @@ void Transport::on_hello(ByteSpan payload) noexcept {
     known->end({Errc::peer_gone, 0, "the peer has started a new handshake"});
   }
   if (!vacant(hello.from)) {
+    // Not end(): a goodbye tells the peer of it if the Hello is a replay.
+    if (known != nullptr && known->superseded()) {
+      known->break_off({Errc::peer_gone, ECONNRESET, "the peer has opened a new connection"});
+    }
     if (waiting_hellos_.size() < kMostWaiting) waiting_hellos_[hello.from] = {payload.begin(), payload.end()};
     return;
   }

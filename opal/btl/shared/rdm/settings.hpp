@@ -11,6 +11,8 @@ struct Settings {
   std::chrono::milliseconds connect_timeout{30'000};  ///< ModuleParameters::connect_timeout
   /// Time for the connector of an accepted Hello to confirm it; it may compute meanwhile.
   std::chrono::milliseconds confirm_timeout{600'000};
+  /// The connection to a peer ends if new Hellos of that peer arrive for longer than this.
+  std::chrono::milliseconds superseded_timeout{10'000};
   /// Messages that a peer may have in flight to this process, at most 255.
   std::uint32_t window = 64;
   /// Most send buffers of a module; they are allocated on demand.
