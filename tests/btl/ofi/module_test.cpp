@@ -6,8 +6,10 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <random>
 
 #include "opal/rcache/cache.hpp"
@@ -182,6 +184,37 @@ TEST_F(OfiModule, ANewConnectionOfAPeerTakesThePlaceOfOneThatOnlyThePeerHasLost)
   EXPECT_EQ(b.failures[0].why.code, Errc::peer_gone);
   EXPECT_EQ(b.accepted.size(), 2U);
   EXPECT_EQ(a.failures.size(), 1U);
+}
+
+TEST_F(OfiModule, ADeadPeerFailsWhileMessagesOfOthersNeverPause) {
+  Child child{[](Channel& parent) -> int {
+    Side side{opener(config())};
+    parent.send(side.blob());
+    for (;;) side.module().progress(64);
+  }};
+  Side side{opener(config())};
+  std::array<std::unique_ptr<Side>, 2> others{std::make_unique<Side>(opener(config())),
+                                              std::make_unique<Side>(opener(config()))};
+  std::array<btl::Endpoint*, 2> routes{others[0]->connect(side), others[1]->connect(side)};
+  btl::Endpoint* const route = side.connect(child.channel().receive());
+  ASSERT_EQ(send(*route, pattern(8, 1), {}, side), Post::done);
+  const auto fill = [&] {  // until each has sent all that its credits allow
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      others[i]->module().progress(64);
+      while (others[i]->module().send_inline(*routes[i], kTag, pattern(8, 2), {}) == Post::done) {
+      }
+      others[i]->module().progress(64);
+    }
+  };
+  ASSERT_TRUE(pump([&] { return fill(), side.received.size() > 200; }, side));
+  child.kill();
+  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  while (side.failures.empty() && !deadline.expired()) {
+    side.module().progress(1);
+    fill();
+  }
+  ASSERT_EQ(side.failures.size(), 1U);
+  EXPECT_EQ(side.failures[0].endpoint, route);
 }
 
 /// A libfabric endpoint that knows the address of a module, and nothing else.

@@ -2,7 +2,8 @@
 // opal/btl/shared/rdm/endpoint.hpp — one peer: the handshake, messages and their credits.
 // States of the connector: dialing -> connected -> ended.  States of the acceptor: half_open (no Confirm yet) ->
 // connected -> ended.  Posts return `again` before connected.
-// After a failure (broken()) the transport first delivers all messages that have arrived, then ends the endpoint.
+// After a failure (broken()) the transport first delivers all messages that have arrived, then ends the endpoint;
+// if messages never pause, after Transport's kDrainTime.
 // After disconnect() the endpoint remains (leaving_) until its messages and the goodbye are sent.
 // Owned by the transport.  Threads: as the transport.
 #pragma once

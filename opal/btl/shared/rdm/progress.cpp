@@ -106,7 +106,7 @@ std::size_t Transport::receive(std::size_t budget) noexcept {
     refused_.erase(refused_.begin());  // first: a callback may disconnect, which drops others of the list
     if (!emulate(*operation)) refused_.push_back(operation);
   }
-  if (some_broken_ && idle_rounds_ > 1) {
+  if (some_broken_ && (idle_rounds_ > 1 || (look && now_ns() >= end_broken_ns_))) {
     some_broken_ = false;
     end_broken();
   }

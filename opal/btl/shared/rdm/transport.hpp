@@ -24,6 +24,8 @@
 
 namespace opal::btl::rdm {
 
+/// Time for messages that arrived before a failure, if those of other peers never pause.
+inline constexpr std::chrono::milliseconds kDrainTime{100};
 /// Time for the completion of messages posted before a disconnect.
 inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
 
@@ -55,7 +57,10 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
   [[nodiscard]] const Secret& key() const noexcept { return key_; }
   [[nodiscard]] SendBuffers& send_buffers() noexcept { return send_buffers_; }
   [[nodiscard]] Waiting& waiting() noexcept { return waiting_; }
-  void on_broken() noexcept { some_broken_ = true; }
+  void on_broken() noexcept {
+    some_broken_ = true;
+    end_broken_ns_ = time_after(kDrainTime);
+  }
   /// Ends what an endpoint has from the transport: its slot, its address, its process, and `pending` send buffers.
   void release(std::uint32_t slot, const Address& address, Fd& process, std::uint32_t pending) noexcept;
   /// Makes the next progress() call Endpoint::resume() of all endpoints, and wakes a sleeper for that.
@@ -89,7 +94,7 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
   struct Parts {
     Attributes attributes;  ///< own_handles: the network has puts and gets
     Settings settings;
-    Address address;  ///< from own_address_of()
+    Address address;  ///< from make_address()
     Waiting waiting;
     std::size_t inline_size = 0;
   };
@@ -166,8 +171,9 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
   bool some_stalled_ = false;
   std::uint32_t idle_rounds_ = 0;  // consecutive rounds without a completion
   std::uint32_t busy_rounds_ = 0;
-  std::uint64_t look_ns_ = 0;  // when to look at the peers' processes again
-  std::uint64_t strays_ = 0;   // messages that belong to no peer
+  std::uint64_t end_broken_ns_ = 0;  // when to end broken endpoints, if no round is idle before
+  std::uint64_t look_ns_ = 0;        // when to look at the peers' processes again
+  std::uint64_t strays_ = 0;         // messages that belong to no peer
 };
 
 }  // namespace opal::btl::rdm
