@@ -161,6 +161,7 @@ void Module::forget(const Route& incoming) noexcept {
 }
 
 void Module::retire(btl::Endpoint& below) noexcept {
+  drop_held(below);
   below.upper = nullptr;
   retired_.push_back(&below);
 }
@@ -196,7 +197,8 @@ void Module::settle_later(Endpoint& endpoint) noexcept {
   if (std::find(attention_.begin(), attention_.end(), &endpoint) == attention_.end()) attention_.push_back(&endpoint);
 }
 
-void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t connection) noexcept {
+void Module::on_hello(Route& route, ByteSpan message, std::uint32_t connection) noexcept {
+  const ByteSpan bytes = message.subspan(sizeof(wire::Envelope));
   wire::Hello hello{};
   auto addresses = read_object(bytes, hello) ? decode_address(bytes.subspan(sizeof hello))
                                              : Result<Addresses>{Error{Errc::protocol, 0, "rails: truncated hello"}};
@@ -206,7 +208,7 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t connection) no
     retire(*route.below);
     return forget(route);
   }
-  if (route.owner == nullptr) return enter(route, hello, connection, std::move(*addresses));
+  if (route.owner == nullptr) return enter(route, hello, connection, std::move(*addresses), message);
   Endpoint& endpoint = *route.owner;
   if ((endpoint.peer_session != 0 && endpoint.peer_session != hello.from) ||
       (hello.to != 0 && hello.to != endpoint.session)) {
@@ -217,7 +219,8 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t connection) no
   endpoint.on_hello_received(route);
 }
 
-void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t connection, Addresses addresses) noexcept {
+void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t connection, Addresses addresses,
+                   ByteSpan message) noexcept {
   btl::Endpoint& below = *incoming.below;
   const std::uint32_t rail = incoming.rail;
   Endpoint* known = find(below.peer());
@@ -237,6 +240,7 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t conn
     known = nullptr;
   }
   const bool fresh = known == nullptr;
+  if (fresh && !vacant(below.peer())) return hold(below, message);
   if (fresh) known = &add(std::make_unique<Endpoint>(*this, below.peer(), modules_.size()));
   if (known->addresses.empty()) known->addresses = std::move(addresses);
   Route& route = known->routes()[rail];
@@ -262,6 +266,7 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   for (Route& route : endpoint.routes()) {
     if (btl::Endpoint* const below = route.below; below != nullptr) {
       endpoint.set_connection(route, nullptr);
+      drop_held(*below);
       below->upper = nullptr;
       below->module().disconnect(*below);
     }
@@ -282,17 +287,26 @@ bool Module::leave(Endpoint& endpoint, const Error& /*why*/) noexcept {
 
 // ---- Messages ---------------------------------------------------------------------------------------------------
 
-void Module::on_message(Delivery& delivery) noexcept {
-  auto* const route = static_cast<Route*>(delivery.from.upper);
+void Module::hold(btl::Endpoint& below, ByteSpan message) {
+  held_.emplace_back(&below, std::vector(message.begin(), message.end()));
+}
+
+void Module::drop_held(const btl::Endpoint& below) noexcept {
+  std::erase_if(held_, [&](const auto& held) { return held.first == &below; });
+}
+
+void Module::take(btl::Endpoint& below, ByteSpan message) noexcept {
+  auto* const route = static_cast<Route*>(below.upper);
   wire::Envelope envelope{};
   if (route == nullptr) return;
-  if (!read_object(delivery.data, envelope)) {
+  const auto is_before = [&](const auto& held) { return held.first == &below; };
+  if (std::any_of(held_.begin(), held_.end(), is_before)) return hold(below, message);
+  if (!read_object(message, envelope)) {
     if (route->owner != nullptr) route->owner->break_off({Errc::protocol, 0, "rails: message without an envelope"});
     return;
   }
-  const ByteSpan payload = delivery.data.subspan(sizeof envelope);
-  if (envelope.kind == wire::Kind::hello) return on_hello(*route, payload, envelope.connection);
-  if (route->owner != nullptr) route->owner->on_message(*route, envelope, payload);
+  if (envelope.kind == wire::Kind::hello) return on_hello(*route, message, envelope.connection);
+  if (route->owner != nullptr) route->owner->on_message(*route, envelope, message.subspan(sizeof envelope));
 }
 
 void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
@@ -395,6 +409,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
 std::size_t Module::settle() noexcept {
+  for (const auto& [below, message] : std::exchange(held_, {})) take(*below, message);
   for (btl::Endpoint* const below : std::exchange(retired_, {})) below->module().disconnect(*below);
   for (Endpoint* const endpoint : std::exchange(attention_, {})) {
     if (endpoint->dead()) continue;
@@ -420,7 +435,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
 }
 
 bool Module::arm_wake_up() noexcept {
-  const auto settled = [this] { return attention_.empty() && retired_.empty() && striped_.idle(); };
+  const auto settled = [this] { return attention_.empty() && retired_.empty() && held_.empty() && striped_.idle(); };
   if (!settled() || !leaving().empty()) return false;
   for (const auto& module : modules_) {
     if (!module->arm()) return false;

@@ -11,6 +11,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "opal/btl/component.hpp"
@@ -82,10 +83,14 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Ob
 
   void on_accepted(btl::Endpoint& route) noexcept override;
   void on_failed(btl::Endpoint& route, const Error& why) noexcept override;
-  void on_message(Delivery& delivery) noexcept;
-  void on_hello(Route& route, ByteSpan bytes, std::uint32_t connection) noexcept;
+  void on_message(Delivery& delivery) noexcept { take(delivery.from, delivery.data); }
+  void take(btl::Endpoint& below, ByteSpan message) noexcept;
+  /// Keeps the message for settle(), which calls take() again.
+  void hold(btl::Endpoint& below, ByteSpan message);
+  void drop_held(const btl::Endpoint& below) noexcept;
+  void on_hello(Route& route, ByteSpan message, std::uint32_t connection) noexcept;
   void enter(Route& incoming, const wire::Hello& hello, std::uint32_t connection,
-             std::vector<std::vector<std::byte>> addresses) noexcept;
+             std::vector<std::vector<std::byte>> addresses, ByteSpan message) noexcept;
   void forget(const Route& incoming) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
@@ -101,8 +106,10 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, private Ob
   std::vector<std::unique_ptr<Route>> without_hello_;  // accepted by a rail; no hello so far
   std::vector<Endpoint*> attention_;                   // see settle_later()
   std::vector<btl::Endpoint*> retired_;                // see retire()
-  bool closing_ = false;                               // the destructor runs: no new peers
-  std::size_t events_ = 0;                             // of the current receive()
+  // A hello that waits for the report of an older endpoint's end, and the messages after it.
+  std::vector<std::pair<btl::Endpoint*, std::vector<std::byte>>> held_;
+  bool closing_ = false;    // the destructor runs: no new peers
+  std::size_t events_ = 0;  // of the current receive()
 };
 
 /// For Component::open: returns the module of one device as it is if `count` <= 1, else a Module over `count` rails.

@@ -324,6 +324,33 @@ TEST_F(RailsTest, WhatWasSentBeforeADisconnectArrivesThoughItsRailBreaks) {
   ASSERT_TRUE(drive([&] { return handled_ == sent_; }));
 }
 
+TEST_F(RailsTest, APeerThatComesBackAfterALostGoodbyeIsAcceptedAfterTheReportOfItsEnd) {
+  open();
+  while (sent_ < 20) send_next();
+  ASSERT_TRUE(drive([&] { return handled_ == sent_; }));
+  btl::Endpoint* const old = answer_to_;
+  b_->after_accepted = [&](btl::Endpoint&) { EXPECT_EQ(b_->failures.size(), 1U) << "accepted before the report"; };
+  cut(0);
+  a_->module().disconnect(*to_b_);
+  heal(0);
+  handled_ = sent_ = 0;
+  to_b_ = a_->connect(*b_);
+  // They arrive in one progress() with the hello, which is before the report.
+  ASSERT_TRUE(pump([&] { return a_->module().send_inline(*to_b_, kTag, bytes_of(sent_), {}) == Post::done; }, *a_));
+  ++sent_;
+  send_unseen();
+  ASSERT_TRUE(drive([&] { return handled_ == sent_; }));
+  ASSERT_EQ(b_->failures.size(), 1U);
+  EXPECT_EQ(b_->failures[0].endpoint, old);
+  EXPECT_EQ(b_->accepted.size(), 2U);
+  EXPECT_NE(answer_to_, old);
+  while (sent_ < 20) send_next();
+  ASSERT_TRUE(drive([&] { return handled_ == sent_; }));
+  ASSERT_TRUE(drive([&] { return a_->module().arm() && b_->module().arm(); }));
+  EXPECT_TRUE(a_->failures.empty());
+  EXPECT_EQ(b_->failures.size(), 1U);
+}
+
 TEST_F(RailsTest, APeerThatNoRailReachesFailsOnceAndSoDoesEverythingUnderWay) {
   open();
   auto bytes = pattern(kMemory, 4);
