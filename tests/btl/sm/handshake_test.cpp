@@ -21,6 +21,7 @@
 #include "tests/btl/sm/raw_peer.hpp"
 #include "tests/btl/sm/sides.hpp"
 #include "tests/harness/child.hpp"
+#include "tests/harness/in_child.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -193,6 +194,35 @@ TEST(HandshakeWithoutDescriptors, TheThreadThatAcceptsSleepsAndAcceptsWhenThereA
   Side unauthenticated{"sm"};
   EXPECT_EQ(test::send(*unauthenticated.connect(blob), pattern(8, 1), {}, unauthenticated), Post::done);
   EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(HandshakeWithoutDescriptors, AnAnswerComesWithoutItsDescriptorAndAHelloSaysWhatTheLimitIs) {
+  const int result = test::in_child([] {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return 1;
+    const std::array<int, kHelloFds> fds{};
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = static_cast<rlim_t>(Fd{::dup(0)}.get());
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    const auto received = [&](HelloKind kind, std::size_t descriptors) {
+      Hello hello;
+      hello.kind = kind;
+      hello.pool_base = 4096;
+      (void)send_hello(pair[0], hello, {fds.data(), descriptors});
+      return receive_hello(pair[1], Deadline::after(std::chrono::seconds{10}));
+    };
+    const auto pool = received(HelloKind::pool, 1);
+    if (!pool || pool->file || pool->hello.kind != HelloKind::pool) return 2;
+    const auto file = received(HelloKind::file, 1);
+    if (!file || file->file || file->hello.refusal == 0) return 3;
+    for (const HelloKind kind : {HelloKind::hello, HelloKind::accept}) {
+      const auto refused = received(kind, kHelloFds);
+      if (refused || refused.error().code != Errc::limit_reached) return 4;
+    }
+    return 0;
+  });
+  EXPECT_EQ(result, 0);
 }
 
 TEST_F(Handshake, ASegmentThatIsNotOfWholePagesIsRefused) {

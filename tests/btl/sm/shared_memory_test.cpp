@@ -3,11 +3,13 @@
 // sides, and an error when its owner is gone.
 #include <gmock/gmock.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <deque>
 #include <random>
+#include <string_view>
 
 #include "opal/btl/sm/module.hpp"
 #include "opal/memory/events/monitor.hpp"
@@ -297,6 +299,41 @@ TEST(SmShared, APoolThatDoesNotBeginAtAPageIsNotMapped) {
   for (const std::uint64_t base : {0x10000ULL, 0x10004ULL}) {
     EXPECT_EQ(static_cast<bool>(PeerPool::attach(9, base, access.fd.get()).map), base % 4096 == 0) << base;
   }
+}
+
+TEST(SmShared, APoolThatComesWhileNoDescriptorIsFreeStaysUnmappedAndThePeerConnected) {
+  Child child{[](Channel& parent) {
+    Side own{"sm"};
+    btl::Endpoint* const route = own.connect(parent.receive());
+    std::uint64_t address = 0;
+    const bool told = read_object(parent.receive(), address);
+    const auto handle = MemoryHandle::from_bytes(parent.receive());
+    if (route == nullptr || !told || !handle) return 1;
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = static_cast<rlim_t>(Fd{::dup(0)}.get());
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    const auto bytes = pattern(kSize, 1);
+    CountedCompletion completion;
+    const Post post = own.module().put(*route, bytes.data(), nullptr, address, *handle, bytes.size(), completion);
+    if (!pump([&] { return post == Post::done || completion.calls == 1; }, own)) return 2;
+    if (!completion.ok() || mapped_pools(*route) != 0) return 3;
+    parent.send("put");
+    // The peer's answer to the request for the pool precedes its goodbye.
+    if (!pump([&] { return !own.failures.empty(); }, own)) return 4;
+    return std::string_view{own.failures[0].why.where}.find("has disconnected") != std::string_view::npos ? 0 : 5;
+  }};
+  {
+    Side own{"sm"};
+    const Exported memory{own, kSize};
+    child.channel().send(own.blob());
+    child.channel().send(bytes_of(memory.address()));
+    child.channel().send(memory.handle.bytes());
+    ASSERT_TRUE(pump([&] { return child.channel().ready(); }, own));
+    EXPECT_TRUE(child.channel().expect("put"));
+    EXPECT_EQ(std::memcmp(memory.bytes.data(), pattern(kSize, 1).data(), kSize), 0);
+  }
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST(SmShared, AnAnswerThatNobodyAskedForEndsTheConversationAndAStrangeQuestionIsRefused) {

@@ -164,11 +164,18 @@ Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline) {
   if (size < 0 && errno != ECONNRESET) return Error{Errc::os, errno, "recvmsg(sm hello)"};
   if (size <= 0) return Error{Errc::peer_gone, size < 0 ? errno : 0, "sm: the peer closed the connection"};
   std::vector<Fd> fds = take_fds(message);
-  const Hello& hello = received.hello;
+  Hello& hello = received.hello;
   if (size < 8 || hello.magic != kHelloMagic) return Error{Errc::protocol, 0, "sm hello: not one of ours"};
   if (hello.version != kHelloVersion) return Error{Errc::version_mismatch, 0, "sm hello: version", hello.version};
-  if (size != static_cast<ssize_t>(sizeof hello) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  if (size != static_cast<ssize_t>(sizeof hello) || (message.msg_flags & MSG_TRUNC) != 0) {
     return Error{Errc::protocol, 0, "sm hello: size", static_cast<std::uint64_t>(size)};
+  }
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    constexpr Errc kWhy = Errc::limit_reached;
+    const bool optional = hello.kind == HelloKind::pool || hello.kind == HelloKind::file;
+    if (!optional) return Error{kWhy, EMFILE, "sm hello: no room for its descriptors"};
+    if (hello.kind == HelloKind::file) hello.refusal = static_cast<std::uint32_t>(kWhy);
+    return received;
   }
   if (fds.size() != expected_fds(hello)) {
     return Error{Errc::protocol, 0, "sm hello: number of descriptors", fds.size()};

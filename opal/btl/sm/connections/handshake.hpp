@@ -99,7 +99,7 @@ inline constexpr std::size_t kHelloFds = 4;
 struct ReceivedHello {
   Hello hello{};
   HelloFds fds{};  ///< only with hello and accept
-  Fd file{};       ///< only with pool and file, unless refused
+  Fd file{};       ///< only with pool and file, unless refused or this process has no free descriptor
 };
 
 /// The process at the other end of a connected Unix socket, as the kernel reports it; 0: it is not visible in this PID
@@ -117,7 +117,8 @@ OPAL_EXPORT Result<Fd> connect_to(const PeerId& door, const Deadline& deadline);
 OPAL_EXPORT Result<void> send_hello(int socket, const Hello& hello, std::span<const int> fds = {});
 
 /// Waits for a message until `deadline`.
-/// Errors: timed_out, peer_gone (the peer closed the socket), protocol, version_mismatch, os.
+/// Errors: timed_out, peer_gone (the peer closed the socket), protocol, version_mismatch, limit_reached (no free
+/// descriptor for those of hello or accept), os.
 OPAL_EXPORT Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline);
 
 }  // namespace opal::btl::sm
