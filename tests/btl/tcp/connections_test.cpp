@@ -423,6 +423,23 @@ TEST(TcpConnections, ListensWhereItIsTold) {
   EXPECT_EQ(btl::tcp::Module::open(parameters, config).error().code, Errc::invalid_argument);
 }
 
+TEST(TcpConnections, ListensAgainAtAPortWithConnectionsInTimeWait) {
+  btl::tcp::Config config = loopback();
+  config.port_min = TcpSide{}.port();
+  {
+    TcpSide first{config};
+    ASSERT_NE(first.module, nullptr);
+    RawPeer peer{first.port()};
+    peer.greet(first);
+    ASSERT_TRUE(pump([&] { return first.accepted.size() == 1; }, first));
+    first.module.reset();  // closes first, so the connection waits at this side
+    ASSERT_TRUE(peer.closed());
+  }
+  TcpSide second{config};
+  ASSERT_NE(second.module, nullptr);
+  EXPECT_EQ(second.port(), config.port_min);
+}
+
 TEST(TcpConnections, ListensAsBeforeWhereANewAddressFails) {
   const int result = in_child([] {
     TcpSide side{btl::tcp::Config{}};

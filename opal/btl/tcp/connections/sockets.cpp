@@ -52,6 +52,10 @@ Result<Fd> listen_in_range(const Config& config, const SocketAddress& address) {
     OPAL_TRY_ASSIGN(Fd fd, make_socket(address.is_v4() ? AF_INET : AF_INET6));
     const int off = 0;
     if (!address.is_v4()) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    // A restarted program finds connections of its predecessor in TIME_WAIT.  Not with port 0: the kernel might then
+    // choose a port that another socket is about to listen at.
+    const int reuse = port != 0 ? 1 : 0;
+    (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     const int error = try_listen(fd.get(), address, static_cast<std::uint16_t>(port));
     if (error == 0) return fd;
     if (error != EADDRINUSE && error != EACCES) return Error{Errc::os, error, "bind/listen(tcp)", port};
