@@ -106,6 +106,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   Endpoint& endpoint = add(std::move(created));
   const Secret key = parameters().secret.derive(wire::kConnectionKey, bytes_of(decoded.token));
   endpoint.dial({parameters().id, peer, config_.max_send.bytes, key}, std::move(decoded.sockets));
+  acceptor_.unpark(peer);  // the peer may wait for the answer to its own attempt, and would not answer this one
   return &endpoint;
 }
 

@@ -440,6 +440,45 @@ TEST(TcpConnections, ListensAgainAtAPortWithConnectionsInTimeWait) {
   EXPECT_EQ(second.port(), config.port_min);
 }
 
+TEST(TcpConnections, AConnectionThatWaitsIsUsedByAConnectToItsPeer) {
+  TcpSide low{loopback(), PeerId{1, 1}};
+  TcpSide high{loopback(), PeerId{2, 2}};
+  for (TcpSide* const one : {&low, &high}) {
+    TcpSide& reader = *one;
+    TcpSide& sender = one == &low ? high : low;
+    reader.received.clear();
+    sender.received.clear();
+    reader.failures.clear();
+    sender.failures.clear();
+    btl::Endpoint* const old_one = sender.connect(reader);
+    constexpr std::uint32_t kMessages = 100;  // the reader has a turn for each, so the new Hello waits
+    for (std::uint32_t i = 0; i < kMessages; ++i) {
+      ASSERT_EQ(sender.module->send_inline(*old_one, kTag, bytes_of(i), {}), Post::done);
+    }
+    sender.module->disconnect(*old_one);
+    btl::Endpoint* const new_one = sender.connect(reader);
+    ASSERT_EQ(sender.module->send_inline(*new_one, kTag, bytes_of(kMessages), {}), Post::done);
+    btl::Endpoint* back = nullptr;
+    reader.after_failed = [&] {
+      back = reader.connect(sender);
+      EXPECT_EQ(reader.module->send_inline(*back, kTag, bytes_of(1), {}), Post::done);
+    };
+    ASSERT_TRUE(pump(
+        [&] {
+          reader.module->progress(1);
+          return reader.received.size() == kMessages + 1 && sender.received.size() == 1;
+        },
+        sender))
+        << reader.received.size() << " and " << sender.received.size();
+    EXPECT_EQ(reader.failures.size(), 1U);
+    EXPECT_TRUE(sender.failures.empty());
+    reader.after_failed = nullptr;
+    sender.module->disconnect(*new_one);
+    ASSERT_TRUE(pump([&] { return reader.failures.size() == 2; }, reader, sender));
+    reader.module->disconnect(*back);
+  }
+}
+
 TEST(TcpConnections, ListensAsBeforeWhereANewAddressFails) {
   const int result = in_child([] {
     TcpSide side{btl::tcp::Config{}};

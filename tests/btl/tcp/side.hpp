@@ -42,7 +42,10 @@ struct TcpSide final : btl::Observer {
     if (opened) module = std::move(*opened);
   }
   void on_accepted(btl::Endpoint& endpoint) noexcept override { accepted.push_back(&endpoint); }
-  void on_failed(btl::Endpoint& endpoint, const Error& why) noexcept override { failures.emplace_back(&endpoint, why); }
+  void on_failed(btl::Endpoint& endpoint, const Error& why) noexcept override {
+    failures.emplace_back(&endpoint, why);
+    if (after_failed) after_failed();
+  }
   void on_message(btl::Delivery& delivery) noexcept {
     if (handler) return handler(delivery);
     received.emplace_back(delivery.data.begin(), delivery.data.end());
@@ -64,6 +67,7 @@ struct TcpSide final : btl::Observer {
   btl::HandlerTable handlers;
   btl::RegistrationTable registrations = *btl::RegistrationTable::create(64);
   std::function<void(btl::Delivery&)> handler;
+  std::function<void()> after_failed;
   std::vector<std::vector<std::byte>> received;
   std::vector<btl::Endpoint*> accepted;
   std::vector<std::pair<btl::Endpoint*, Error>> failures;
