@@ -43,7 +43,7 @@ void FrameReader::move_to_front() noexcept {
 
 MutableBytes FrameReader::room() noexcept {
   if (begin_ == end_) begin_ = end_ = 0;
-  const std::size_t largest = wire::frame_size(max_payload_);
+  const std::size_t largest = largest_frame(max_payload_);
   std::size_t limit = buffer_.size();
   if (end_ - begin_ < sizeof frame_) {
     if (limit - begin_ < largest) move_to_front();

@@ -4,6 +4,7 @@
 // Use: call next() until it returns incomplete; then write received bytes to room() and call received().
 // Payloads are 8-byte aligned and valid until the next call of room().  next() checks the frames, which a peer makes.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 
 #include "opal/btl/tcp/wire.hpp"
@@ -27,9 +28,7 @@ class OPAL_EXPORT FrameReader {
   FrameReader(MutableBytes buffer, std::size_t max_payload) noexcept : buffer_(buffer), max_payload_(max_payload) {}
 
   /// Two of the largest frames: after an incomplete one there is room for another.
-  static constexpr std::size_t buffer_size(std::size_t max_payload) noexcept {
-    return 2 * wire::frame_size(max_payload);
-  }
+  static constexpr std::size_t buffer_size(std::size_t max_payload) noexcept { return 2 * largest_frame(max_payload); }
 
   [[nodiscard]] Next next() noexcept;
   [[nodiscard]] std::uint16_t tag() const noexcept { return frame_.tag; }
@@ -42,6 +41,10 @@ class OPAL_EXPORT FrameReader {
   void received(std::size_t size) noexcept { end_ += size; }
 
  private:
+  /// A message or a filler.
+  static constexpr std::size_t largest_frame(std::size_t max_payload) noexcept {
+    return wire::frame_size(std::max(max_payload, wire::kFillerSize));
+  }
   [[nodiscard]] ByteSpan unread() const noexcept { return {buffer_.data() + begin_, end_ - begin_}; }
   Next broken(const char* why, std::uint64_t detail) noexcept;
   void move_to_front() noexcept;

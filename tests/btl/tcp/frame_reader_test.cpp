@@ -127,6 +127,18 @@ TEST_F(Reading, FillersAreSkippedAtEveryPlaceAndInAnyPieces) {
   }
 }
 
+TEST_F(Reading, AFillerFitsWhereTheLargestMessageIsShorter) {
+  const Bytes filler = frame(wire::kFillerSize, 0, 3, wire::kFillerSize);
+  for (const std::size_t most : {0U, 8U, 40U, 47U}) {
+    messages.clear();
+    reader = FrameReader{MutableBytes{buffer}.first(FrameReader::buffer_size(most)), most};
+    Bytes stream = message(most, 1);
+    stream.insert(stream.begin(), filler.begin(), filler.end());
+    ASSERT_EQ(feed(stream, [] { return std::size_t{100}; }), FrameReader::Next::incomplete);
+    expect_messages(messages, {most});
+  }
+}
+
 TEST_F(Reading, WhatIsNoFrameIsBrokenBeforeItsContentIsWaitedFor) {
   const Bytes bad[] = {
       frame(kMax + 1, 5, 1, 0), frame(0xffffffff, 5, 1, 0), frame(8, 0, 1, 0),  frame(8, 0xffff, 1, 0),
