@@ -43,7 +43,7 @@ struct Hello {
   std::uint64_t max_send;  ///< largest message that the connector sends, bytes; sizes the acceptor's buffer
   Proof proof;             ///< covers the Challenge and all other members
 };
-static_assert(sizeof(Hello) == 88 && std::has_unique_object_representations_v<Hello>, "wire layout v2");
+static_assert(sizeof(Hello) == 88 && std::has_unique_object_representations_v<Hello>, "wire layout v3");
 
 /// The acceptor's answer.
 struct Welcome {
@@ -51,7 +51,7 @@ struct Welcome {
   std::uint64_t max_send;  ///< largest message that the acceptor sends, bytes; sizes the connector's buffer
   Proof proof;             ///< covers the Challenge, the Hello and max_send
 };
-static_assert(sizeof(Welcome) == 40 && std::has_unique_object_representations_v<Welcome>, "wire layout v2");
+static_assert(sizeof(Welcome) == 40 && std::has_unique_object_representations_v<Welcome>, "wire layout v3");
 
 enum class Kind : std::uint16_t {
   message = 1,
@@ -65,7 +65,7 @@ struct Frame {
   std::uint16_t tag;   ///< 0 unless kind is message
   std::uint16_t kind;  ///< Kind
 };
-static_assert(sizeof(Frame) == 8 && std::has_unique_object_representations_v<Frame>, "wire layout v2");
+static_assert(sizeof(Frame) == 8 && std::has_unique_object_representations_v<Frame>, "wire layout v3");
 
 /// Payload of a filler; with its Frame it has 64 bytes.
 inline constexpr std::size_t kFillerSize = 56;

@@ -55,7 +55,7 @@ class Connections final : public MessagePeers {
   /// True in a forked child, if start() has succeeded.
   [[nodiscard]] bool inherited() const noexcept { return manager_ != nullptr && manager_->inherited(); }
 
-  /// As btl::Module::connect().  Blocks until the handshake ends, at most btl_sm_connect_timeout.
+  /// As btl::Module::connect().  Blocks until the handshake ends, at most about Config::connect_timeout.
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address);
   /// Closes the connection and destroys the endpoint.  Requires: it has failed, and its operations have ended.
   void disconnect(Endpoint& endpoint) noexcept;

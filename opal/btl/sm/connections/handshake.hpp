@@ -83,7 +83,7 @@ struct Hello {
   std::uint64_t extensions = 0;    ///< features of the sender beyond sm: bits of kExtension...
   FileNote note{};                 ///< with file
 };
-static_assert(sizeof(Hello) == 208 && std::has_unique_object_representations_v<Hello>, "wire layout v5");
+static_assert(sizeof(Hello) == 208 && std::has_unique_object_representations_v<Hello>, "wire layout v6");
 
 inline constexpr std::uint64_t kExtensionGpu = 1;  ///< the sender is a smcuda module
 
