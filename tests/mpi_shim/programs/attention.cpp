@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kRounds = 300;
 constexpr int kAccesses = 35;  // of rank 0 in each half of a round
-constexpr int kLong = 12'345;  // words of a long access: several messages
+constexpr int kLong = 4096;    // words of a long access: two messages, also of a put (kMessagePuts)
 
 /// A word that rank 1 has in memory which both ranks map.
 struct SharedWord {
