@@ -50,7 +50,8 @@ OPAL_MPI_CALL(Cancel, (Call & call, MPI_Request* request)) {
   if (auto* const generalized = Generalized::from(*object)) {
     return call.finish(generalized->cancel_by_callback());
   }
-  object->cancel();  // no error if it is too late: the operation completes as usual
+  // No error if it is too late: the operation completes as usual.  Another thread may sleep until it is over.
+  if (object->cancel()) call.process().job().vcis().wake_sleepers();
   return MPI_SUCCESS;
 }
 

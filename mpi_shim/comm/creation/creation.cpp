@@ -19,6 +19,7 @@ class Duplication final : public Request {
         communicators_(communicators),
         parent_(parent),
         slot_(std::move(slot)),
+        errhandler_(parent.errhandler.get()),
         agreement_(communicators, Participants::of_all(parent)) {
     const am::Lock::Guard guard{parent_.engine().lock()};
     ++parent_.collective().users;
@@ -40,7 +41,7 @@ class Duplication final : public Request {
       // This runs under the lock of the parent's VCI, so it uses that VCI: a thread must not take the lock of another.
       const Number number{agreement_.number().id, parent_.engine().vci()};
       Communicator& made = communicators_.create(std::move(slot_), number, parent_.sides());
-      made.errhandler.set(parent_.errhandler.get());
+      made.errhandler.set(errhandler_);
       made.topology = parent_.topology;
       made.attributes.take(attributes_);
     }
@@ -59,7 +60,8 @@ class Duplication final : public Request {
   Communicators& communicators_;
   Communicator& parent_;
   handle::Slot<Communicator> slot_;
-  attribute::Attributes<MPI_Comm> attributes_;  // copied when MPI_Comm_idup was called
+  const std::shared_ptr<const Errhandler> errhandler_;  // of the parent when MPI_Comm_idup was called
+  attribute::Attributes<MPI_Comm> attributes_;          // copied when MPI_Comm_idup was called
   IdAgreement agreement_;
 };
 

@@ -82,6 +82,7 @@ int AttachedBuffer::send(Engine& engine, Channel& channel, const Buffer& message
                     },
                     piece});
   send.start();
+  vcis_.wake_sleepers();  // the message may have left already, and a thread in flush() sleeps until it has
   return MPI_SUCCESS;
 }
 

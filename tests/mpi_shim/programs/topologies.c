@@ -190,7 +190,9 @@ static void duplicating_goes_on_behind_other_work(void) {
   MPI_Comm parent;
   MPI_Comm_dup(MPI_COMM_WORLD, &parent);
   MPI_Comm_set_attr(parent, key, &rank);
+  MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
   for (int i = 0; i < 4; ++i) MPI_Comm_idup(parent, &copies_of_world[i], &requests[i]);
+  MPI_Comm_set_errhandler(parent, MPI_ERRORS_ARE_FATAL); /* the copies keep that of the call */
   CHECK_EQ(copies, 4);
   int sum = 0;
   const int one = 1;
@@ -202,6 +204,10 @@ static void duplicating_goes_on_behind_other_work(void) {
     CHECK_EQ(sum, size);
     MPI_Comm_get_attr(copies_of_world[i], key, &value, &flag);
     CHECK(flag == 1 && value == &rank);
+    MPI_Errhandler handler;
+    MPI_Comm_get_errhandler(copies_of_world[i], &handler);
+    CHECK(handler == MPI_ERRORS_RETURN);
+    MPI_Errhandler_free(&handler);
     MPI_Comm_free(&copies_of_world[i]);
   }
   MPI_Comm_free(&parent);

@@ -4,14 +4,17 @@
 //   vcis            with as many VCIs as mpi_vcis says
 //   vcis mixed      with another number in each process
 //   vcis dead       three ranks, one of which is killed: its waiters are told on every VCI
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/harness/process.hpp"
 #include "tests/mpi_shim/programs/check.h"
 
 namespace {
@@ -221,6 +224,65 @@ void generalized_requests_beside_vcis(const World& world) {
   }
 }
 
+/// A thread sleeps until another one cancels its receive.
+void receives_cancelled_by_another_thread(const World& world) {
+  for (const MPI_Comm comm : world.comms) {
+    int word = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    CHECK(MPI_Irecv(&word, 1, MPI_INT, world.previous(), 11, comm, &request) == MPI_SUCCESS);
+    std::thread other{[same = request, waiter = gettid()]() mutable {
+      while (opal::test::state_of(waiter) != 'S') std::this_thread::yield();
+      CHECK(MPI_Cancel(&same) == MPI_SUCCESS);
+    }};
+    MPI_Status status;
+    int cancelled = 0;
+    CHECK(MPI_Wait(&request, &status) == MPI_SUCCESS);
+    CHECK(MPI_Test_cancelled(&status, &cancelled) == MPI_SUCCESS);
+    CHECK(cancelled);
+    other.join();
+  }
+}
+
+std::atomic<pid_t> detacher;  // the thread that waits
+std::atomic<bool> sending;    // another one is inside MPI_Bsend
+void* page;                   // what it sends, which cannot be read before the detacher sleeps
+
+void let_read(int /*signal*/) {
+  sending = true;
+  while (opal::test::state_of(detacher) != 'S') std::this_thread::yield();
+  if (mprotect(page, 1, PROT_READ | PROT_WRITE) != 0) _exit(1);
+}
+
+/// A thread detaches a buffer and sleeps while another one sends a message from it, which leaves at once.  No message
+/// comes that would wake the thread.
+void buffers_detached_beside_a_send(const World& world) {
+  const MPI_Comm comm = world.comms[0];
+  CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
+  char byte = 1;
+  if (world.rank != 0) {
+    if (world.rank == 1) CHECK(MPI_Recv(&byte, 1, MPI_BYTE, 0, 12, comm, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    CHECK(MPI_Recv(&byte, 1, MPI_BYTE, 0, 13, comm, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  }
+  if (world.rank != 0 || world.size == 1) return;
+  page = mmap(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(page != MAP_FAILED);
+  detacher = gettid();
+  const auto before = std::signal(SIGSEGV, let_read);
+  char buffer[8 + MPI_BSEND_OVERHEAD];
+  CHECK(MPI_Comm_attach_buffer(comm, buffer, sizeof buffer) == MPI_SUCCESS);
+  std::thread sender{[&] { CHECK(MPI_Bsend(page, 1, MPI_BYTE, 1, 12, comm) == MPI_SUCCESS); }};
+  while (!sending) std::this_thread::yield();
+  void* detached = nullptr;
+  int bytes = 0;
+  CHECK(MPI_Comm_detach_buffer(comm, &detached, &bytes) == MPI_SUCCESS);
+  sender.join();
+  std::signal(SIGSEGV, before);
+  munmap(page, 1);
+  for (int rank = 1; rank < world.size; ++rank) {
+    CHECK(MPI_Send(&byte, 1, MPI_BYTE, rank, 13, comm) == MPI_SUCCESS);
+  }
+}
+
 /// Communicators of all kinds come and go on all VCIs, by several threads at once, and windows with them.
 void communicators_and_windows_on_all_vcis(const World& world) {
   std::vector<std::thread> threads;
@@ -319,6 +381,8 @@ int main(int argc, char** argv) {
   large_messages_move_on_vcis_where_nobody_waits(world);
   buffered_sends_on_many_vcis(world);
   generalized_requests_beside_vcis(world);
+  receives_cancelled_by_another_thread(world);
+  buffers_detached_beside_a_send(world);
   communicators_and_windows_on_all_vcis(world);
   void* detached = nullptr;
   int bytes = 0;
