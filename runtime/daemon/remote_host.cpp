@@ -51,9 +51,11 @@ void RemoteHost::transmit(Kind kind, std::string content) {
 }
 
 void RemoteHost::agent_ended(int wait_status) {
-  if (!settling_ || quitting_) return;  // a daemon that has joined may run without its agent: Hub and tree watch it
-  lost(kHostLost, fmt::format("cannot start a daemon on host {}: \"{}\" {}", name_, to_string(command_),
-                              launch::describe_end(wait_status)));
+  if (here_ || quitting_) return;  // the tree watches the daemon, which may run without its agent
+  // Until then the tree would notice the end of the daemon only when the time for its place is over.
+  const std::string agent = fmt::format("\"{}\" {}", to_string(command_), launch::describe_end(wait_status));
+  lost(kHostLost, settling_ ? fmt::format("cannot start a daemon on host {}: {}", name_, agent)
+                            : fmt::format("{} is lost: its launch agent has ended: {}", daemon(), agent));
 }
 
 std::string RemoteHost::daemon() const { return fmt::format("the daemon of host {} (opald, pid {})", name_, pid_); }

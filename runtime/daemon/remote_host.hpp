@@ -32,8 +32,9 @@ class RemoteHost final : public launch::RankHost {
   void set_launch(const Launch& launch, std::vector<std::uint32_t> ranks);
   /// Runs when the ranks of this host have taken `bytes` more bytes of the launcher's stdin (message Input).
   std::function<void(std::uint64_t bytes)> on_input_taken = [](std::uint64_t) {};
-  /// The daemon has sent Join.  This ends the start timeout; from now on the tree of daemons detects its loss.  The
-  /// daemon gets its place when all daemons above it have joined or are lost.
+  /// The daemon has sent Join.  This ends the start timeout.  It gets its place when all daemons above it have joined
+  /// or are lost.  From its first message along the tree on, the tree of daemons detects its loss; until then the end
+  /// of its agent is a loss, too.
   void joined(pid_t pid) {
     pid_ = pid;
     timer_ = {};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a launch agent: it makes the host lost only while the daemon has not joined.
+// The end of a launch agent makes the host lost, for the right reason, until the daemon's first message along the tree.
 #include "runtime/daemon/remote_host.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 namespace runtime::daemon {
 namespace {
@@ -42,9 +41,18 @@ TEST_F(RemoteHostTest, IsLostWhenItsAgentEndsBeforeTheDaemonHasJoined) {
   EXPECT_NE(why_lost.find("cannot start a daemon on host h1"), std::string::npos) << why_lost;
 }
 
-TEST_F(RemoteHostTest, OfADaemonThatHasJoinedAndHasNoPlaceYetIsNotLostWhenItsAgentEnds) {
+TEST_F(RemoteHostTest, IsLostAndTheDaemonIsNamedWhenItsAgentEndsAfterTheDaemonHasJoined) {
   start();
-  host.joined(::getpid());
+  host.joined(4711);
+  run_until_the_agent_has_ended();
+  EXPECT_TRUE(host.is_lost());
+  EXPECT_NE(why_lost.find("the daemon of host h1 (opald, pid 4711) is lost"), std::string::npos) << why_lost;
+}
+
+TEST_F(RemoteHostTest, IsNotLostWhenItsAgentEndsAfterTheFirstMessage) {
+  start();
+  host.joined(4711);
+  EXPECT_TRUE(host.handle(kKind<Ready>, {}));
   run_until_the_agent_has_ended();
   EXPECT_FALSE(host.is_lost()) << why_lost;
 }
