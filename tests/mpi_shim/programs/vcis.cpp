@@ -243,14 +243,12 @@ void receives_cancelled_by_another_thread(const World& world) {
   }
 }
 
-std::atomic<pid_t> detacher;  // the thread that waits
-std::atomic<bool> sending;    // another one is inside MPI_Bsend
-void* page;                   // what it sends, which cannot be read before the detacher sleeps
+std::atomic<bool> sending;   // a thread is inside MPI_Bsend, where it reads a page that it cannot read yet
+std::atomic<bool> readable;  // now it can
 
-void let_read(int /*signal*/) {
+void wait_until_readable(int /*signal*/) {
   sending = true;
-  while (opal::test::state_of(detacher) != 'S') std::this_thread::yield();
-  if (mprotect(page, 1, PROT_READ | PROT_WRITE) != 0) _exit(1);
+  while (!readable) std::this_thread::yield();
 }
 
 /// A thread detaches a buffer and sleeps while another one sends a message from it, which leaves at once.  No message
@@ -264,18 +262,23 @@ void buffers_detached_beside_a_send(const World& world) {
     CHECK(MPI_Recv(&byte, 1, MPI_BYTE, 0, 13, comm, MPI_STATUS_IGNORE) == MPI_SUCCESS);
   }
   if (world.rank != 0 || world.size == 1) return;
-  page = mmap(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const page = mmap(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(page != MAP_FAILED);
-  detacher = gettid();
-  const auto before = std::signal(SIGSEGV, let_read);
+  const auto before = std::signal(SIGSEGV, wait_until_readable);
   char buffer[8 + MPI_BSEND_OVERHEAD];
   CHECK(MPI_Comm_attach_buffer(comm, buffer, sizeof buffer) == MPI_SUCCESS);
   std::thread sender{[&] { CHECK(MPI_Bsend(page, 1, MPI_BYTE, 1, 12, comm) == MPI_SUCCESS); }};
   while (!sending) std::this_thread::yield();
+  std::thread sleep_watcher{[page, detacher = gettid()] {
+    while (opal::test::state_of(detacher) != 'S') std::this_thread::yield();
+    CHECK(mprotect(page, 1, PROT_READ | PROT_WRITE) == 0);
+    readable = true;
+  }};
   void* detached = nullptr;
   int bytes = 0;
   CHECK(MPI_Comm_detach_buffer(comm, &detached, &bytes) == MPI_SUCCESS);
   sender.join();
+  sleep_watcher.join();
   std::signal(SIGSEGV, before);
   munmap(page, 1);
   for (int rank = 1; rank < world.size; ++rank) {
