@@ -74,7 +74,6 @@ OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
     std::fprintf(stderr, "MPI_Abort(%d) before MPI_Init or after MPI_Finalize\n", errorcode);
     ::_exit((errorcode & 0xff) != 0 ? errorcode : 1);  // never exit status 0
   }
-  std::fflush(nullptr);
   process->abort(errorcode,
                  fmt::format("rank {} called MPI_Abort with error code {}", process->job().rank(), errorcode));
 }

@@ -11,6 +11,7 @@
 #include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/process/process.hpp"
 #include "mpi_shim/rma/window.hpp"
+#include "runtime/client/client.hpp"
 
 namespace mpi_shim {
 namespace {
@@ -21,7 +22,7 @@ constexpr const char* kUnsupported = "is not supported yet";
 [[noreturn]] void end(int error_class, const std::string& text) {
   if (Process* process = Process::current()) process->abort(error_class, text);
   std::fprintf(stderr, "%s\n", text.c_str());
-  std::fflush(nullptr);
+  runtime::Client::flush_files();
   ::_exit(error_class != 0 ? error_class : 1);
 }
 

@@ -40,6 +40,8 @@ using pmix::check;
 using pmix::InfoList;
 using pmix::to_error;
 
+constexpr std::chrono::seconds kLongestFlush{1};
+
 struct ReleaseValue {
   void operator()(pmix_value_t* value) const noexcept { PMIX_VALUE_RELEASE(value); }
 };
@@ -403,8 +405,21 @@ void Client::answer_checkpoint(const CheckpointStep& step, const std::string& pr
   tell_of_checkpoint(text);
 }
 
-void Client::abort(int status, std::string_view text) noexcept {
+void Client::flush_files() noexcept try {
+  // In a thread: fflush() waits for a FILE's lock, which a thread that reads stdin may hold for ever.
+  std::promise<void> flushed;
+  std::future<void> all = flushed.get_future();
+  std::thread{[flushed = std::move(flushed)]() mutable {
+    std::fflush(nullptr);
+    flushed.set_value();
+  }}.detach();
+  all.wait_for(kLongestFlush);
+} catch (const std::exception&) {  // no thread
   std::fflush(nullptr);
+}
+
+void Client::abort(int status, std::string_view text) noexcept {
+  flush_files();
   // opalrun reports the text; other launchers do not.
   if (opal::environment(kJobIdVariable) != state_->job_id) {
     std::fprintf(stderr, "rank %u aborted the job with status %d: %.*s\n", state_->rank, status,

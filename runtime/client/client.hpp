@@ -99,6 +99,9 @@ class OPAL_EXPORT Client {
   /// caches are empty.  A `problem` that is not empty means that the rank cannot do the step, and why.  Does not wait.
   void answer_checkpoint(const CheckpointStep& step, const std::string& problem = {});
 
+  /// Writes what all FILEs hold.  After 1 s it returns in any case: another thread may keep a FILE locked.
+  static void flush_files() noexcept;
+
   /// Ends the whole job.  opalrun reports `text` once and exits with the low 8 bits of `status` (1 if they are 0).
   /// Under another launcher this process prints `text` to stderr.
   [[noreturn]] void abort(int status, std::string_view text) noexcept;

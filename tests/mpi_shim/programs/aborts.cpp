@@ -36,6 +36,19 @@ void in_a_thread(int rank) {
   block();
 }
 
+/// A second thread waits for input that never comes, and holds the lock of stdin meanwhile.
+void beside_a_reader(int rank) {
+  int ends[2] = {-1, -1};
+  if (rank != 0) block();
+  if (::pipe(ends) != 0 || ::dup2(ends[0], STDIN_FILENO) < 0) return;
+  std::thread{[] { std::getchar(); }}.detach();
+  while (::ftrylockfile(stdin) == 0) {
+    ::funlockfile(stdin);
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  MPI_Abort(MPI_COMM_WORLD, kStatus);
+}
+
 void abort_in_operation(void*, void*, int*, MPI_Datatype*) { MPI_Abort(MPI_COMM_WORLD, kStatus); }
 
 /// A user's reduction, which the library calls in the middle of a collective; in the rank that combines first.
@@ -132,6 +145,7 @@ int main(int argc, char** argv) {
   const int size = world_size();
   const std::string_view where = argc > 1 ? argv[1] : "";
   if (where == "thread") in_a_thread(rank);
+  if (where == "reader") beside_a_reader(rank);
   if (where == "collective") in_a_collective(MPI_Allreduce);
   if (where == "schedule") in_a_collective(reduce_later);
   if (where == "epoch") in_an_epoch(rank);
