@@ -126,6 +126,7 @@ NameService& Server::names() noexcept { return core_->names; }
 void Server::on_rank_ended() {
   const std::vector<event::Callback> waiting = std::exchange(core_->deferred, {});
   for (const event::Callback& answer : waiting) answer();
+  end_modexes_of_ended_ranks();
 }
 
 void Server::announce_death(unsigned rank) {

@@ -50,6 +50,7 @@ class Server {
   void set_cluster(Cluster& cluster);
 
   /// Calls `answer` with the data that `rank` of this host has committed; if there is none yet, at the commit.
+  /// PMIX_ERR_PROC_TERM_WO_SYNC: the rank has ended without one.
   void modex(unsigned rank, Cluster::Data answer);
 
   /// The job's name service; only the launcher's server has the names.

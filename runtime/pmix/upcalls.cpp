@@ -154,20 +154,25 @@ pmix_status_t fence(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* 
   return PMIX_SUCCESS;
 }
 
-/// The callback of local_modex().  Runs in libpmix's thread.  `pointer`: an owned Cluster::Data.
-void answer_modex(pmix_status_t status, char* data, size_t size, void* pointer) {
-  const std::unique_ptr<Cluster::Data> answer{static_cast<Cluster::Data*>(pointer)};
+/// Answers request `number`, unless it has been answered.
+void end_modex(std::uintptr_t number, pmix_status_t status, const std::string& data) {
+  if (const auto modex = g_core->modexes.extract(number)) modex.mapped().answer(status, data);
+}
+
+/// The callback of local_modex().  Runs in libpmix's thread.
+void answer_modex(pmix_status_t status, char* data, size_t size, void* number) {
   std::string copy{data == nullptr ? "" : data, data == nullptr ? 0 : size};
-  g_core->loop.post([=, answer = std::move(*answer), copy = std::move(copy)] { answer(status, copy); });
+  g_core->loop.post([=, copy = std::move(copy)] { end_modex(reinterpret_cast<std::uintptr_t>(number), status, copy); });
 }
 
 /// Requests from libpmix the data that `rank` of this host has committed.
 void local_modex(unsigned rank, Cluster::Data answer) {
   const pmix_proc_t proc = g_core->proc(rank);
-  auto kept = std::make_unique<Cluster::Data>(std::move(answer));
-  const pmix_status_t status = PMIx_server_dmodex_request(&proc, answer_modex, kept.get());
-  if (status != PMIX_SUCCESS) return (*kept)(status, {});
-  (void)kept.release();  // answer_modex owns it now
+  const std::uintptr_t number = ++g_core->last_modex;
+  g_core->modexes[number] = {rank, std::move(answer)};
+  const pmix_status_t status = PMIx_server_dmodex_request(&proc, answer_modex, reinterpret_cast<void*>(number));
+  if (status != PMIX_SUCCESS) return end_modex(number, status, {});
+  end_modexes_of_ended_ranks();
 }
 
 pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* /*info*/, size_t /*ninfo*/,
@@ -396,6 +401,20 @@ void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members
     std::set<std::uint32_t> ranks;
     for (const pmix_proc_t& member : members) ranks.insert(member.rank);
     g_core->cluster->fence(pack(FenceName{{ranks.begin(), ranks.end()}, what}), hosts, status, data, answer);
+  });
+}
+
+void end_modexes_of_ended_ranks() {
+  if (g_core->modexes.empty()) return;
+  // By way of libpmix's thread: it first answers those of the requests so far whose rank has committed.
+  in_libpmix_thread([last = g_core->last_modex] {
+    g_core->loop.post([last] {
+      std::vector<std::uintptr_t> unanswered;
+      for (const auto& [number, modex] : g_core->modexes) {
+        if (number <= last && liveness(*g_core, modex.rank) == Liveness::ended) unanswered.push_back(number);
+      }
+      for (const std::uintptr_t number : unanswered) end_modex(number, PMIX_ERR_PROC_TERM_WO_SYNC, {});
+    });
   });
 }
 

@@ -6,7 +6,9 @@
 #include <pmix_server.h>
 #include <atomic>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,7 +51,13 @@ struct Core {
   ServerUser& user;
   InfoList settings;  ///< libpmix keeps pointers into what it was started with
   NameService names;
-  std::vector<event::Callback> deferred;  ///< answers delayed until the end of a dying rank is reported
+  struct Modex {
+    unsigned rank;
+    Cluster::Data answer;
+  };
+  std::map<std::uintptr_t, Modex> modexes;  ///< requests to libpmix for data of ranks of this host, by number
+  std::uintptr_t last_modex = 0;            ///< the number of the last one
+  std::vector<event::Callback> deferred;    ///< answers delayed until the end of a dying rank is reported
 };
 
 /// Runs `call`, which answers a client, in libpmix's thread.  Reason: most answer functions of libpmix 4.2 (op_cbfunc,
@@ -70,6 +78,9 @@ Core& core() noexcept;
 /// whose connection broke as arrived; the answer for a dead member is PMIX_ERR_PROC_TERM_WO_SYNC.
 void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data,
                 Cluster::Data answer);
+
+/// Answers the requests for data of ranks of this host that have ended without a commit; libpmix answers the others.
+void end_modexes_of_ended_ranks();
 
 /// Registers the handler that calls ServerUser::on_disconnected.
 void hear_of_lost_connections();

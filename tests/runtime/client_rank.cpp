@@ -341,6 +341,24 @@ int survive(Client& client, char** arguments) {
   return meet(self, arguments + 2);
 }
 
+/// Rank 1 ends and has committed nothing; rank 0 asks for its data before, most likely, and after.
+int ask_the_dead(Client& client, const pmix_proc_t& self) {
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  if (client.rank() != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{200});
+    ::kill(::getpid(), SIGKILL);
+  }
+  pmix_proc_t dead;
+  PMIX_LOAD_PROCID(&dead, self.nspace, 1);
+  for (int round = 0; round < 2; ++round) {
+    pmix_value_t* value = nullptr;
+    const pmix_status_t status = PMIx_Get(&dead, "key", nullptr, 0, &value);
+    if (status != PMIX_ERR_PROC_TERM_WO_SYNC) return std::printf("get: %s\n", PMIx_Error_string(status)), 1;
+  }
+  std::puts("answered");
+  return 0;
+}
+
 /// Some rank ends before it joins: fences with it fail, and those that are left meet without it.
 /// Arguments: a directory for a file that tells that this rank has joined, and the numbers of the ranks that are left.
 int without(Client& client, const pmix_proc_t& self, char** arguments) {
@@ -559,6 +577,7 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "raise") {
     return as_process(client, [&](Client& c, const pmix_proc_t& self) { return raise_events(c, self, arguments); });
   }
+  if (scenario == "ask_the_dead") return as_process(client, ask_the_dead);
   if (scenario == "miss") {
     return as_process(client, [&](Client& c, const pmix_proc_t& self) { return miss(c, self, arguments); });
   }

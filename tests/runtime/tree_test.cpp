@@ -317,6 +317,15 @@ TEST_F(Tree, InputForAllGoesOnWhenOneOfThemIsLost) {
   EXPECT_EQ(count_of(outcome.out, "100000"), 2U) << outcome.out << outcome.err;
 }
 
+TEST_F(Tree, ARequestForTheDataOfARankThatEndsWithoutACommitIsAnswered) {
+  const auto job =
+      start({"--host", "h1:1,h2:1", "--continuous", "--timeout", "40", helper("client_rank"), "ask_the_dead"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
+  EXPECT_EQ(outcome.out, "answered\n");
+  EXPECT_EQ(job->leftovers(), "");
+}
+
 /// h1 is above h2, h3 and h4, which find new places.
 TEST_F(Tree, AContinuousJobGoesOnWithoutAnInnerDaemon) {
   std::vector<std::string> program{
