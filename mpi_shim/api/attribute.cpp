@@ -16,7 +16,8 @@ auto& keys_of(Call& call, MPI_Comm /*kind*/) { return call.process().communicato
 auto& keys_of(Call& call, MPI_Win /*kind*/) { return call.process().window_keys(); }
 auto& keys_of(Call& call, MPI_Datatype /*kind*/) { return call.process().type_keys(); }
 
-// The value of a predefined attribute, as MPI_*_get_attr returns it; empty if `keyval` is no predefined key.
+// The value of a predefined attribute, as MPI_*_get_attr returns it; empty if `keyval` is no predefined key.  Null for
+// MPI_APPNUM without a value.
 std::optional<const void*> predefined(Call& call, MPI_Comm /*comm*/, int keyval) {
   static const int tag_ub = INT_MAX;
   static const int any_process = MPI_ANY_SOURCE;  // every process can do input and output
@@ -24,12 +25,12 @@ std::optional<const void*> predefined(Call& call, MPI_Comm /*comm*/, int keyval)
   static const int no = 0;
   static int last_code;
   static int universe;
+  static int application;
   switch (keyval) {
     case MPI_TAG_UB: return &tag_ub;
     case MPI_IO: return &any_process;
     case MPI_HOST: return &no_host;
-    case MPI_WTIME_IS_GLOBAL:
-    case MPI_APPNUM: return &no;
+    case MPI_WTIME_IS_GLOBAL: return &no;
     // Atomic, since several threads may query the attribute at the same time.
     case MPI_LASTUSEDCODE:
       std::atomic_ref{last_code}.store(UserErrors::of_process().last_used(), std::memory_order_relaxed);
@@ -37,6 +38,12 @@ std::optional<const void*> predefined(Call& call, MPI_Comm /*comm*/, int keyval)
     case MPI_UNIVERSE_SIZE:
       std::atomic_ref{universe}.store(call.process().job().size(), std::memory_order_relaxed);
       return &universe;
+    case MPI_APPNUM: {
+      const auto number = call.process().job().client().application();
+      if (!number) return nullptr;
+      std::atomic_ref{application}.store(static_cast<int>(*number), std::memory_order_relaxed);
+      return &application;
+    }
     default: return std::nullopt;
   }
 }
@@ -84,7 +91,8 @@ int get(Call& call, Handle handle, int keyval, void* result, int* flag) {
   call.pointer(flag, "flag");
   *flag = 1;
   if (const auto value = predefined(call, handle, keyval)) {
-    *static_cast<const void**>(result) = *value;
+    *flag = *value != nullptr || keyval != MPI_APPNUM;
+    if (*flag != 0) *static_cast<const void**>(result) = *value;
     return MPI_SUCCESS;
   }
   if (!keys_of(call, handle).was_created(keyval))

@@ -82,6 +82,9 @@ class Call {
     return found;
   }
 
+  /// Errors are raised on this communicator from now on; it may be freed, but is in use.
+  void raise_errors_on(MPI_Comm comm) noexcept { scope_ = comm; }
+
   comm::Communicator* comm(MPI_Comm handle, const char* argument = "comm") {
     auto* const communicator = find<comm::Communicator>(handle, MPI_ERR_COMM, argument, "communicator");
     scope_ = handle;

@@ -33,6 +33,15 @@ Communicators::~Communicators() {
   others_.clear();
 }
 
+std::shared_ptr<const Errhandler> Communicators::errhandler_of(MPI_Comm handle) const {
+  if (const auto* const found = handle::find<Communicator>(handle)) return found->errhandler.get();
+  const am::Lock::Guard guard{job_.lock()};
+  for (const auto& comm : freed_) {
+    if (comm->mpi_handle() == handle) return comm->errhandler.get();
+  }
+  return nullptr;
+}
+
 void Communicators::flush_buffers() noexcept {
   for (Communicator* comm : {self_.get(), world_.get()}) comm->buffer.flush();
   for (const auto& comm : others_) comm->buffer.flush();

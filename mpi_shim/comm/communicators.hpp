@@ -34,6 +34,8 @@ class Communicators final {
   [[nodiscard]] Communicator& default_for_errors() noexcept {
     return self_->errhandler.get() == initial_errhandler_ ? *world_ : *self_;
   }
+  /// The error handler of a communicator, also of a freed one until sweep() ends it.  Null: there is none.
+  [[nodiscard]] std::shared_ptr<const Errhandler> errhandler_of(MPI_Comm handle) const;
   [[nodiscard]] IdTable& ids() noexcept { return ids_; }
 
   /// Makes a communicator of `sides` in `slot`; this process is a member.  `number`: what all members have agreed on.

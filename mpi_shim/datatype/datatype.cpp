@@ -56,6 +56,12 @@ Datatype::Datatype(const Datatype& like, Recipe recipe) : Datatype(like.bounds()
   element_ = like.element_;
 }
 
+opal::Result<DatatypeRef> Datatype::copy() const {
+  OPAL_TRY_ASSIGN(DatatypeRef made, handle::create<Datatype>(bounds_, layout_, recipe_));
+  made->committed_ = committed_;
+  return made;
+}
+
 std::optional<std::int64_t> Datatype::packed_size(std::int64_t count) const noexcept {
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, size(), &bytes)) return std::nullopt;

@@ -99,6 +99,10 @@ class Datatype final : public handle::Object {
   /// representation; 0 for a derived type.
   [[nodiscard]] std::uintptr_t predefined_handle() const noexcept { return predefined_; }
 
+  /// A derived type equal to this one, with a handle of its own; without the name and the attributes.
+  /// Errors: no_memory.
+  [[nodiscard]] opal::Result<handle::Ref<Datatype>> copy() const;
+
   [[nodiscard]] bool is_committed() const noexcept { return committed_; }
   void commit() noexcept { committed_ = true; }
 

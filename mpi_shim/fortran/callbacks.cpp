@@ -86,11 +86,12 @@ template <class Handle, class Value>
 int copy_attribute(Handle object, int keyval, void* extra_state, void* in, void* out, int* flag) {
   auto* key = static_cast<Key<Value>*>(extra_state);
   MPI_Fint integer = to_integer(object);
-  auto value = static_cast<Value>(reinterpret_cast<MPI_Aint>(in));
+  auto value = static_cast<Value>(value_at(in));
   Value copied = 0;
   MPI_Fint ierror = MPI_SUCCESS;
   key->copy(&integer, &keyval, &key->extra_state, &value, &copied, flag, &ierror);
-  *static_cast<MPI_Aint*>(out) = copied;
+  const bool same_address = reinterpret_cast<MPI_Aint>(in) == copied;  // C has set it, and C may read the copy
+  if (ierror == MPI_SUCCESS && *flag != 0) *static_cast<void**>(out) = same_address ? in : new_cell(copied);
   return ierror;
 }
 
@@ -98,9 +99,10 @@ template <class Handle, class Value>
 int delete_attribute(Handle object, int keyval, void* value, void* extra_state) {
   auto* key = static_cast<Key<Value>*>(extra_state);
   MPI_Fint integer = to_integer(object);
-  auto given = static_cast<Value>(reinterpret_cast<MPI_Aint>(value));
+  auto given = static_cast<Value>(value_at(value));
   MPI_Fint ierror = MPI_SUCCESS;
   key->remove(&integer, &keyval, &given, &key->extra_state, &ierror);
+  if (ierror == MPI_SUCCESS) free_cell(value);
   return ierror;
 }
 

@@ -156,18 +156,24 @@ class Indices {
   MPI_Fint* count_;
 };
 
-/// An input string, without leading and trailing blanks.
+/// An input string, without trailing blanks.
 class StringIn {
  public:
   StringIn(const char* text, std::size_t length) {
     while (length > 0 && text[length - 1] == ' ') --length;
-    while (length > 0 && *text == ' ') ++text, --length;
     text_.assign(text, length);
   }
   operator const char*() const { return text_.c_str(); }  // NOLINT(google-explicit-constructor): an argument
 
- private:
+ protected:
   std::string text_;
+};
+
+/// A key or value of an info object: without leading blanks, too.
+struct InfoIn : StringIn {
+  InfoIn(const char* text, std::size_t length) : StringIn(text, length) {
+    text_.erase(0, text_.find_first_not_of(' '));
+  }
 };
 
 /// An output string, padded with blanks or truncated to the length of the Fortran variable.
@@ -195,6 +201,17 @@ struct Ignored {
   void* address = nullptr;
   operator void*() { return &address; }  // NOLINT(google-explicit-constructor): an argument
 };
+
+// --- Attributes.  C gets the address of a value that Fortran has set (MPI 4.0, 19.3.7), so each is in a cell.
+// Fortran gets an address that C has set as the value.  One cell serves MPI_Aint and, as its first bytes, MPI_Fint.
+
+/// A new cell with this value.  It stays until the process ends if the attribute's key is one of C, since the delete
+/// callback of a Fortran key frees it.
+void* new_cell(MPI_Aint value);
+/// The value in a cell; of any other address the address itself.
+MPI_Aint value_at(void* attribute);
+/// Frees a cell; no effect on any other address.
+void free_cell(void* attribute);
 
 /// The number of blocks that a rank sends, and receives, in MPI_Alltoallw.
 int peers_of(MPI_Comm comm);

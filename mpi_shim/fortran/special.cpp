@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Fortran entry points that are not generated, and the COMMON blocks whose addresses are constants.
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
 #include "mpi_shim/fortran/convert.hpp"
 
 MPI_Fint mpi_fortran_bottom_;
@@ -41,6 +46,41 @@ int neighbours_of(MPI_Comm comm, bool outward) {
 
 namespace {
 
+static_assert(std::endian::native == std::endian::little);  // an MPI_Fint is the first bytes of an MPI_Aint
+
+/// All cells by address.  Never destroyed: exit handlers may delete attributes.
+struct Cells {
+  std::mutex mutex;
+  std::unordered_map<void*, std::unique_ptr<MPI_Aint>> by_address;
+};
+Cells& cells() {
+  static Cells& all = *new Cells;
+  return all;
+}
+
+}  // namespace
+
+void* new_cell(MPI_Aint value) {
+  auto made = std::make_unique<MPI_Aint>(value);
+  void* const address = made.get();
+  const std::scoped_lock lock(cells().mutex);
+  cells().by_address.emplace(address, std::move(made));
+  return address;
+}
+
+MPI_Aint value_at(void* attribute) {
+  const std::scoped_lock lock(cells().mutex);
+  const auto found = cells().by_address.find(attribute);
+  return found != cells().by_address.end() ? *found->second : reinterpret_cast<MPI_Aint>(attribute);
+}
+
+void free_cell(void* attribute) {
+  const std::scoped_lock lock(cells().mutex);
+  cells().by_address.erase(attribute);
+}
+
+namespace {
+
 /// The attribute value for Fortran.  `given`: the value from C.  For predefined attributes, except MPI_WIN_BASE, it is
 /// the address of the value.
 MPI_Aint value_of(int keyval, void* given) {
@@ -56,7 +96,7 @@ MPI_Aint value_of(int keyval, void* given) {
     case MPI_WIN_CREATE_FLAVOR:
     case MPI_WIN_MODEL: return *static_cast<int*>(given);
     case MPI_WIN_SIZE: return *static_cast<MPI_Aint*>(given);
-    default: return reinterpret_cast<MPI_Aint>(given);
+    default: return value_at(given);
   }
 }
 
@@ -69,7 +109,14 @@ int get_attribute(Get get, int keyval, Value* value, MPI_Fint* flag) {
   return error;
 }
 
-void* as_attribute(MPI_Aint value) { return reinterpret_cast<void*>(value); }
+/// Calls set(a new cell).  Returns the error code.
+template <class Set>
+int set_attribute(Set set, MPI_Aint value) {
+  void* const cell = new_cell(value);
+  const int error = set(cell);
+  if (error != MPI_SUCCESS) free_cell(cell);
+  return error;
+}
 
 }  // namespace
 }  // namespace mpi_shim::fortran
@@ -92,7 +139,7 @@ OPAL_EXPORT void mpi_info_get_(const MPI_Fint* info, char* key, const MPI_Fint* 
                                MPI_Fint* ierror, std::size_t key_length, std::size_t value_length) {
   *flag = 0;
   std::vector<char> found(static_cast<std::size_t>(*valuelen < 0 ? 0 : *valuelen) + 1);
-  *ierror = MPI_Info_get(handle<MPI_Info>(*info), StringIn{key, key_length}, *valuelen, found.data(), flag);
+  *ierror = MPI_Info_get(handle<MPI_Info>(*info), InfoIn{key, key_length}, *valuelen, found.data(), flag);
   if (*flag != 0) std::strcpy(StringOut(value, value_length), found.data());
 }
 
@@ -102,7 +149,7 @@ OPAL_EXPORT void mpi_info_get_string_(const MPI_Fint* info, char* key, MPI_Fint*
   *flag = 0;
   int room = *buflen > 0 ? *buflen + 1 : 0;
   std::vector<char> found(static_cast<std::size_t>(room) + 1);
-  *ierror = MPI_Info_get_string(handle<MPI_Info>(*info), StringIn{key, key_length}, &room, found.data(), flag);
+  *ierror = MPI_Info_get_string(handle<MPI_Info>(*info), InfoIn{key, key_length}, &room, found.data(), flag);
   if (*flag == 0) return;
   if (*buflen > 0) std::strcpy(StringOut(value, value_length), found.data());
   *buflen = room - 1;
@@ -129,7 +176,8 @@ OPAL_EXPORT void mpi_type_get_contents_(const MPI_Fint* datatype, const MPI_Fint
   }                                                                                                                   \
   OPAL_EXPORT void mpi_##set_name##_(const MPI_Fint* object, const MPI_Fint* keyval, const Value* value,              \
                                      MPI_Fint* ierror) {                                                              \
-    *ierror = MPI_##Name##_set_attr(handle<type>(*object), *keyval, as_attribute(*value));                            \
+    const auto set = [&](void* cell) { return MPI_##Name##_set_attr(handle<type>(*object), *keyval, cell); };         \
+    *ierror = set_attribute(set, *value);                                                                             \
   }
 OPAL_MPI_FORTRAN_ATTRIBUTES(comm_get_attr, comm_set_attr, Comm, MPI_Comm, MPI_Aint)
 OPAL_MPI_FORTRAN_ATTRIBUTES(type_get_attr, type_set_attr, Type, MPI_Datatype, MPI_Aint)

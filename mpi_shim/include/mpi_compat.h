@@ -39,9 +39,12 @@ MPI_ABI_FORTRAN_HANDLE_(MPI_Session, Session)
 MPI_ABI_FORTRAN_HANDLE_(MPI_Win, Win)
 #undef MPI_ABI_FORTRAN_HANDLE_
 
-/* Fortran's MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE in C. */
-#define MPI_F_STATUS_IGNORE MPI_ABI_ADDRESS_(MPI_Fint*, 0)
-#define MPI_F_STATUSES_IGNORE MPI_ABI_ADDRESS_(MPI_Fint*, 0)
+/* Fortran's MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE in C: COMMON blocks of mpif.h.  Null in a process without
+ * Fortran's library, hence weak. */
+extern MPI_Fint mpi_fortran_status_ignore_[] __attribute__((weak));
+extern MPI_Fint mpi_fortran_statuses_ignore_[] __attribute__((weak));
+#define MPI_F_STATUS_IGNORE mpi_fortran_status_ignore_
+#define MPI_F_STATUSES_IGNORE mpi_fortran_statuses_ignore_
 
 /* A status has the same layout, eight integers, in C, in Fortran arrays and in Fortran 2008. */
 typedef MPI_Status MPI_F08_status;

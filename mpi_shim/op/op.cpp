@@ -39,6 +39,10 @@ void Op::apply(const void* in, void* inout, std::int64_t count, const Datatype& 
     return;
   }
   auto* handle = handle::to_handle<MPI_ABI_Datatype*>(type);
+  datatype::DatatypeRef copy;
+  if (type.magic() != Datatype::live_magic(Datatype::kKind)) {  // the program has freed the handle meanwhile
+    if (auto made = type.copy()) copy = std::move(*made), handle = handle::to_handle<MPI_ABI_Datatype*>(*copy);
+  }
   void* input = const_cast<void*>(in);  // the prototype of the standard has no const; the function only reads it
   if (large_function_ != nullptr) {
     large_function_(input, inout, &count, &handle);

@@ -41,17 +41,19 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
     const char* when = Process::state() == Process::State::finished ? "after MPI_Finalize" : "before MPI_Init";
     end(error_class, describe(when, error_class, function, message));
   }
-  rma::Window* window = nullptr;
-  comm::Communicator* communicator = nullptr;
-  if (scope.kind == ErrorScope::Kind::win) window = handle::find<rma::Window>(static_cast<MPI_Win>(scope.handle));
-  if (scope.kind == ErrorScope::Kind::comm) {
-    communicator = handle::find<comm::Communicator>(static_cast<MPI_Comm>(scope.handle));
-  }
-  if (communicator == nullptr) communicator = &process->communicators().default_for_errors();
-  const std::shared_ptr<const comm::Errhandler> handler =
-      (window ? window->errhandler : communicator->errhandler).get();
+  std::shared_ptr<const comm::Errhandler> handler;
   auto win = static_cast<MPI_Win>(scope.handle);
-  MPI_Comm comm = communicator->mpi_handle();
+  auto comm = static_cast<MPI_Comm>(scope.handle);
+  if (scope.kind == ErrorScope::Kind::win) {
+    if (const auto* const window = handle::find<rma::Window>(win)) handler = window->errhandler.get();
+  } else if (scope.kind == ErrorScope::Kind::comm) {
+    handler = process->communicators().errhandler_of(comm);
+  }
+  if (handler == nullptr) {
+    const comm::Communicator& communicator = process->communicators().default_for_errors();
+    handler = communicator.errhandler.get();
+    comm = communicator.mpi_handle();
+  }
   switch (handler->kind) {
     case comm::Errhandler::Kind::returning: return error_class;
     case comm::Errhandler::Kind::comm_function: handler->function(&comm, &error_class, function); return error_class;

@@ -216,6 +216,7 @@ struct Client::State {
   std::string job_id;
   unsigned rank = 0;
   unsigned size = 1;
+  std::optional<unsigned> application;
   std::vector<unsigned> local_peers{0};
 
   // A singleton's own data; there is no other process that could ask for it.
@@ -245,6 +246,7 @@ Result<void> Client::State::join() {
     return Error{Errc::protocol, 0, "the launcher does not say how large the job is"};
   }
   size = static_cast<unsigned>(*count);
+  application = number(ask(self, PMIX_APPNUM));
   const Value peers = ask(all_ranks, PMIX_LOCAL_PEERS);
   if (peers && peers->type == PMIX_STRING && peers->data.string != nullptr) {
     local_peers = parse_ranks(peers->data.string, size);
@@ -277,6 +279,7 @@ Result<std::unique_ptr<Client>> Client::open() {
 unsigned Client::rank() const noexcept { return state_->rank; }
 unsigned Client::size() const noexcept { return state_->size; }
 bool Client::singleton() const noexcept { return state_->singleton; }
+std::optional<unsigned> Client::application() const noexcept { return state_->application; }
 const std::string& Client::job_id() const noexcept { return state_->job_id; }
 const std::vector<unsigned>& Client::local_peers() const noexcept { return state_->local_peers; }
 unsigned Client::local_size() const noexcept { return static_cast<unsigned>(state_->local_peers.size()); }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,8 @@ class OPAL_EXPORT Client {
   [[nodiscard]] unsigned rank() const noexcept;
   [[nodiscard]] unsigned size() const noexcept;
   [[nodiscard]] bool singleton() const noexcept;
+  /// The number of this rank's application among those of the launcher's command; empty: the launcher gives none.
+  [[nodiscard]] std::optional<unsigned> application() const noexcept;
 
   /// The name of the job: equal in all its ranks, different from that of every other job.
   [[nodiscard]] const std::string& job_id() const noexcept;

@@ -101,13 +101,29 @@ class UnderMpirun : public OfEachProgram {
       GTEST_SKIP() << "needs mpirun: that of Open MPI (package openmpi-bin)";
     }
   }
+  /// mpirun may hang when a rank aborted; `timeout` ends it and its children.
+  static Words mpirun(const Words& options) {
+    return Words{"/usr/bin/env",
+                 "timeout",
+                 "-k",
+                 "5",
+                 "200",
+                 "mpirun",
+                 "--allow-run-as-root",
+                 "--oversubscribe",
+                 "--mca",
+                 "oob_tcp_if_include",
+                 "lo"} +
+           options;
+  }
 };
 
-/// mpirun may hang when a rank aborted; `timeout` ends it and its children.
-TEST_P(UnderMpirun, WorksOnOneHost) {
-  expect_success(Words{"/usr/bin/env", "timeout", "-k", "5", "200", "mpirun", "--allow-run-as-root", "--oversubscribe",
-                       "--mca", "oob_tcp_if_include", "lo", "-n", "3"} +
-                 program());
+TEST_P(UnderMpirun, WorksOnOneHost) { expect_success(mpirun({"-n", "3"}) + program()); }
+
+/// The program takes the number of its application in the job.
+class UnderMpirunInTwoApplications : public UnderMpirun {};
+TEST_P(UnderMpirunInTwoApplications, Works) {
+  expect_success(mpirun({"-n", "1"}) + program() + Words{"0", ":", "-n", "2"} + program() + Words{"1"});
 }
 
 constexpr const char* kPrograms[] = {"messages",
@@ -131,5 +147,6 @@ INSTANTIATE_TEST_SUITE_P(Mpi, OnTwoHosts, ::testing::ValuesIn(kPrograms), name_o
 INSTANTIATE_TEST_SUITE_P(Mpi, OnTwoHostsInTurn, ::testing::ValuesIn(kOfHosts), name_of);
 INSTANTIATE_TEST_SUITE_P(Mpi, UnderSlurm, ::testing::ValuesIn(kPrograms), name_of);
 INSTANTIATE_TEST_SUITE_P(Mpi, UnderMpirun, ::testing::ValuesIn(kPrograms), name_of);
+INSTANTIATE_TEST_SUITE_P(Mpi, UnderMpirunInTwoApplications, ::testing::Values("objects"), name_of);
 
 }  // namespace

@@ -77,7 +77,8 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
     return {"MPI_Fint " + name + parameter.array, name};
   }
   if ((plain == "char*" && !is_array) || (plain == "char" && is_array)) {
-    return {"char* " + name, braced(is_constant ? "StringIn" : "StringOut", name, name + "_length"), true};
+    const char* const input = function.name.starts_with("Info_") ? "InfoIn" : "StringIn";
+    return {"char* " + name, braced(is_constant ? input : "StringOut", name, name + "_length"), true};
   }
   if (is_array && plain == "MPI_Aint") return {std::string(plain) + "* " + name, name};
   if (is_array) return {};

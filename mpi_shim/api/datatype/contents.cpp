@@ -69,9 +69,8 @@ int envelope(Call& call, MPI_Datatype datatype, Count* integers, Count* addresse
 /// MPI_Type_create_f90_*, keeps its handle.
 MPI_Datatype handle_of(Call& call, datatype::Datatype& part) {
   if (part.predefined_handle() != 0) return handle::to_handle<MPI_Datatype>(part);
-  auto made = handle::create<datatype::Datatype>(part.bounds(), part.layout(), part.recipe());
+  auto made = part.copy();
   if (!made) call.fail_class(MPI_ERR_NO_MEM);
-  if (part.is_committed()) (*made)->commit();
   return handle::to_handle<MPI_Datatype>(*made->detach());  // the application's reference
 }
 

@@ -108,6 +108,7 @@ p2p::Receive* start(Call& call, void* buf, MPI_Count count, MPI_Datatype datatyp
     return nullptr;
   }
   auto* const message = call.find<MessageObject>(value, MPI_ERR_REQUEST, "message", "message");
+  call.raise_errors_on(message->comm_handle);
   const p2p::Buffer buffer = call.buffer(buf, count, datatype);
   p2p::Receive& receive = message->engine.new_receive(message->channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
   receive.set_comm(message->comm_handle);

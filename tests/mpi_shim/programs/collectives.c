@@ -173,6 +173,39 @@ static void exscan(enum Form form, int count, int in_place) {
   free(out);
 }
 
+static void add_pairs(void* left, void* right, Count* length, MPI_Datatype* type) {
+  int bytes = 0;
+  CHECK(MPI_Type_size(*type, &bytes) == MPI_SUCCESS);
+  CHECK_EQ(bytes, 2 * sizeof(int));
+  for (Count i = 0; i < 2 * *length; ++i) ((int*)right)[i] += ((const int*)left)[i];
+}
+
+/* The program frees the datatype before the operation is over; its function still gets a datatype. */
+static void freed_type(void) {
+  const int in[2] = {rank, 1};
+  for (int persistent = 0; persistent < 2; ++persistent) {
+    MPI_Datatype pair;
+    MPI_Op op;
+    MPI_Request request;
+    int out[2] = {-1, -1};
+    MPI_Type_contiguous(2, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    COUNTED(Op_create)(add_pairs, 1, &op);
+    if (persistent) {
+      COUNTED(Allreduce_init)(in, out, 1, pair, op, comm, MPI_INFO_NULL, &request);
+    } else {
+      COUNTED(Iallreduce)(in, out, 1, pair, op, comm, &request);
+    }
+    MPI_Type_free(&pair);
+    MPI_Op_free(&op);
+    if (persistent) MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK_EQ(out[0], size * (size - 1) / 2);
+    CHECK_EQ(out[1], size);
+    if (persistent) MPI_Request_free(&request);
+  }
+}
+
 /* No communication: the first operand is the left one. */
 static void reduce_local(void) {
   enum { kCount = 5 };
@@ -465,6 +498,7 @@ static void everything(void) {
     MPI_Barrier(comm);
   }
   reduce_local();
+  freed_type();
   many_at_once();
   moves_while_waiting();
   datatypes_in_collectives();

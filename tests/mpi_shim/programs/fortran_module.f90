@@ -82,6 +82,7 @@ program fortran_module
   call messages
   call buffered
   call collectives
+  call ignored_statuses
   call types
   call communicators
   call strings
@@ -203,6 +204,13 @@ contains
     call check(all(to == [(i, i = 0, ranks - 1)]), 'MPI_Alltoallw in place')
   end subroutine
 
+  subroutine ignored_statuses
+    integer :: status(MPI_STATUS_SIZE)
+    integer, external :: c_ignored
+    call check(c_ignored(MPI_STATUS_IGNORE) == 1 .and. c_ignored(MPI_STATUSES_IGNORE) == 2 .and. &
+               c_ignored(status) == 0, 'C knows the ignored statuses of Fortran')
+  end subroutine
+
   subroutine types
     integer :: matrix(4, 4), column(4), row, both, whole, i
     integer(kind=MPI_ADDRESS_KIND) :: addresses(2), lower, extent
@@ -257,6 +265,9 @@ contains
     call MPI_Comm_dup(half, twin, ierror)
     call MPI_Comm_get_attr(twin, keyval, found, flag, ierror)
     call check(flag .and. found == 11, 'MPI_COMM_DUP_FN')
+    call attributes_of_both_languages(half, keyval)
+    call MPI_Comm_get_attr(twin, keyval, found, flag, ierror)
+    call check(flag .and. found == 11, 'an attribute after changes of the one it was copied from')
     call MPI_Comm_create_errhandler(on_error, handler, ierror)
     call MPI_Comm_set_errhandler(twin, handler, ierror)
     call MPI_Send(size, 1, MPI_INTEGER, 100000, 0, twin, ierror)
@@ -276,6 +287,60 @@ contains
     call check(size == 1 .and. .not. flag, 'graph without weights')
     call MPI_Comm_free(graph, ierror)
     call MPI_Comm_free(half, ierror)
+  end subroutine
+
+  ! C gets the address of what Fortran has set, and Fortran gets the address that C has set, also of duplicates.
+  subroutine attributes_of_both_languages(comm, keyval)
+    integer :: comm, keyval, keys(3), twins(3), old, key, i
+    integer(kind=MPI_ADDRESS_KIND) :: value, found
+    integer(kind=MPI_ADDRESS_KIND), target :: variable
+    logical :: flag
+    external :: c_get_attr, c_attr_get, c_set_attr, c_create_keyval
+    keys(1) = keyval
+    call c_create_keyval(keys(2))
+    call MPI_Comm_create_keyval(copy, remove, keys(3), 5_MPI_ADDRESS_KIND, ierror)
+    do i = 1, 3
+      call MPI_Comm_set_attr(comm, keys(i), 41_MPI_ADDRESS_KIND, ierror)
+      call MPI_Comm_set_attr(comm, keys(i), -(ishft(1_MPI_ADDRESS_KIND, 40) + i), ierror)
+    end do
+    call MPI_Comm_dup(comm, twins(1), ierror)
+    call MPI_Comm_dup(comm, twins(2), ierror)
+    call MPI_Comm_free(twins(1), ierror)
+    call MPI_Comm_dup(twins(2), twins(3), ierror)
+    do i = 1, 3
+      value = -(ishft(1_MPI_ADDRESS_KIND, 40) + i)
+      call c_get_attr(comm, keys(i), found)
+      call check(found == value, 'C reads what Fortran has set')
+      if (i == 3) value = value + 10
+      call c_get_attr(twins(3), keys(i), found)
+      call check(found == value, 'C reads the copy of what Fortran has set')
+      call MPI_Comm_get_attr(twins(3), keys(i), found, flag, ierror)
+      call check(flag .and. found == value, 'Fortran reads the copy of what it has set')
+    end do
+    call MPI_Comm_free(twins(2), ierror)
+    call MPI_Comm_free(twins(3), ierror)
+    call MPI_Attr_put(comm, keyval, -12, ierror)
+    call c_attr_get(comm, keyval, old)
+    call check(old == -12, 'C reads what MPI_Attr_put has set')
+    call MPI_Attr_get(comm, keyval, old, flag, ierror)
+    call check(flag .and. old == -12, 'MPI_Attr_get reads what MPI_Attr_put has set')
+    do i = 1, 2
+      variable = 13
+      call c_set_attr(comm, keys(i), variable)
+      call MPI_Comm_dup(comm, twins(1), ierror)
+      call MPI_Comm_get_attr(twins(1), keys(i), found, flag, ierror)
+      call MPI_Get_address(variable, value, ierror)
+      call check(flag .and. found == value, 'Fortran reads the address that C has set')
+      call c_get_attr(twins(1), keys(i), found)
+      call check(found == 13, 'C reads the address that it has set')
+      call MPI_Comm_free(twins(1), ierror)
+    end do
+    do i = 2, 3
+      call MPI_Comm_delete_attr(comm, keys(i), ierror)
+      key = keys(i)
+      call MPI_Comm_free_keyval(key, ierror)
+    end do
+    call MPI_Comm_set_attr(comm, keyval, 11_MPI_ADDRESS_KIND, ierror)
   end subroutine
 
   ! Other calls use the stack between the start and the end of a duplication.

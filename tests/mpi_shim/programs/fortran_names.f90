@@ -24,9 +24,9 @@ program names
   call MPI_Allreduce(MPI_IN_PLACE, i, 1, MPI_INTEGER, op, MPI_COMM_WORLD, ierror)
   if (i /= size - 1) call MPI_Abort(MPI_COMM_WORLD, 3, ierror)
   call MPI_Op_free(op, ierror)
-  call MPI_Comm_set_name(MPI_COMM_WORLD, 'a name', ierror)
+  call MPI_Comm_set_name(MPI_COMM_WORLD, '  a name ', ierror)
   call MPI_Comm_get_name(MPI_COMM_WORLD, name, length, ierror)
-  if (name /= 'a name' .or. begin > MPI_Wtime()) call MPI_Abort(MPI_COMM_WORLD, 4, ierror)
+  if (name /= '  a name' .or. length /= 8 .or. begin > MPI_Wtime()) call MPI_Abort(MPI_COMM_WORLD, 4, ierror)
   call MPI_Finalize(ierror)
 contains
   subroutine larger(in, inout, length, datatype)

@@ -75,6 +75,14 @@ static void attributes(void) {
   CHECK_EQ(deleted, 2);
 }
 
+/* `expected`: the argument of the program, for a job of several programs. */
+static void application_number(const char* expected) {
+  int* number;
+  int flag = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &flag);
+  CHECK(flag ? *number == (expected != NULL ? atoi(expected) : 0) : expected == NULL);
+}
+
 static void memory(void) {
   double* values = NULL;
   MPI_Alloc_mem(1000 * sizeof *values, MPI_INFO_NULL, &values);
@@ -352,6 +360,7 @@ int main(int argc, char** argv) {
   errors_of_an_exchange();
   infos();
   attributes();
+  application_number(argv[1]);
   memory();
   integers();
   names();

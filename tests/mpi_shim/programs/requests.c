@@ -239,6 +239,54 @@ static void matched_before_the_end(void) {
   for (int i = 0; i < 8; ++i) MPI_Comm_free(&others[i]);
 }
 
+static MPI_Comm failing;
+static int raised;
+static void count_errors(MPI_Comm* comm, int* code, ...) {
+  CHECK(*comm == failing);
+  CHECK(class_of(*code) == MPI_ERR_TRUNCATE || class_of(*code) == MPI_ERR_IN_STATUS || class_of(*code) == MPI_ERR_TYPE);
+  ++raised;
+}
+
+/* Errors of what is in flight are raised on its communicator, which the program has freed meanwhile. */
+static void errors_after_the_end(void) {
+  const int out[2] = {rank, rank};
+  MPI_Errhandler handler;
+  MPI_Comm_create_errhandler(count_errors, &handler);
+  for (int form = 0; form < 7; ++form) {
+    MPI_Comm comm;
+    MPI_Message message;
+    MPI_Request requests[2];
+    MPI_Status status;
+    int in = -1, flag = 0, which = -1, error = -1;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, handler);
+    failing = comm;
+    raised = 0;
+    if (form < 5) MPI_Irecv(&in, 1, MPI_INT, previous, 15, comm, &requests[0]);
+    MPI_Isend(out, 2, MPI_INT, next, 15, comm, &requests[1]);
+    if (form >= 5) MPI_Mprobe(previous, 15, comm, &message, MPI_STATUS_IGNORE);
+    MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+    MPI_Comm_free(&comm);
+    if (form == 0) error = MPI_Wait(requests, &status);
+    if (form == 1)
+      while (!flag) error = MPI_Test(requests, &flag, &status);
+    if (form == 2) error = MPI_Waitany(1, requests, &which, &status);
+    if (form == 3) error = MPI_Waitall(1, requests, &status);
+    if (form == 4) error = MPI_Waitsome(1, requests, &flag, &which, &status);
+    if (form == 5) error = MPI_Mrecv(&in, 1, MPI_INT, &message, &status);
+    if (form == 6) { /* first with a datatype that is not committed */
+      MPI_Datatype type;
+      MPI_Type_contiguous(2, MPI_INT, &type);
+      CHECK_EQ(class_of(MPI_Mrecv(&in, 1, type, &message, &status)), MPI_ERR_TYPE);
+      MPI_Type_free(&type);
+      error = MPI_Mrecv(&in, 1, MPI_INT, &message, &status);
+    }
+    CHECK_EQ(class_of(error), form == 3 || form == 4 ? MPI_ERR_IN_STATUS : MPI_ERR_TRUNCATE);
+    CHECK_EQ(raised, form == 6 ? 2 : 1);
+  }
+  MPI_Errhandler_free(&handler);
+}
+
 /* MPI_Comm_disconnect waits for what was started before. */
 static void disconnecting(void) {
   MPI_Comm comm;
@@ -343,6 +391,7 @@ int main(int argc, char** argv) {
   empty_statuses();
   messages_to_nobody();
   matched_before_the_end();
+  errors_after_the_end();
   disconnecting();
   both_ways_at_once();
   looking_takes_nothing();
