@@ -152,7 +152,7 @@ int Comm_free(MPI_Comm* comm)
 )"));
   EXPECT_THAT(others, HasSubstr("(const MPI_Fint* info, char* key, char* value, MPI_Fint* ierror, "
                                 "std::size_t key_length, std::size_t value_length)"));
-  EXPECT_THAT(others, HasSubstr("StringIn{key, key_length}, StringIn{value, value_length}"));
+  EXPECT_THAT(others, HasSubstr("InfoIn{key, key_length}, InfoIn{value, value_length}"));
   EXPECT_THAT(others, HasSubstr("Requests{array_of_requests, *count}, Index{indx}, statuses(status)"));
   EXPECT_THAT(others, HasSubstr("MPI_Comm_dup(handle<MPI_Comm>(*comm), Out<MPI_Comm>{newcomm})"));
   EXPECT_THAT(others, HasSubstr("MPI_Comm_free(InOut<MPI_Comm>{comm})"));
