@@ -31,38 +31,44 @@ using test::Side;
 
 constexpr std::size_t kRegion = 6'000'000;
 
-/// A region of another side and the way there.
-struct Remote {
-  btl::Endpoint* route;
-  std::uint64_t address;
-  MemoryHandle handle;
-};
-
 struct Get : CountedCompletion {
+  explicit Get(std::size_t size = kRegion) : bytes(size) {}
   std::size_t offset = 0;
   std::vector<std::byte> bytes;
+};
+
+/// Side `a` gets from a region of side `b`.
+struct Pair {
+  explicit Pair(const Config& config, bool cores_shared_at_a = false)
+      : a{with(config), cores_shared_at_a}, b{with(config)}, route{*a.connect(b)} {
+    handle = *b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  }
+  Post start(Get& get) {
+    return a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()) + get.offset,
+                          handle, get.bytes.size(), get);
+  }
+
+  std::vector<std::byte> region = pattern(kRegion, 5);
+  Side a;
+  Side b;
+  btl::Endpoint& route;
+  MemoryHandle handle;
 };
 
 TEST(SmLargeGet, EveryWayBringsEveryByteForManySizesAtOnce) {
   for (const char* way : {"alone", "cooperative", "pipelined", "auto"}) {
     SCOPED_TRACE(way);
-    Side a{with(forced(way))};
-    Side b{with(forced(way))};
-    const Remote remote{a.connect(b), 0, {}};
-    auto region = pattern(kRegion, 5);
-    const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+    Pair pair{forced(way)};
     std::mt19937 random{1};
     for (int round = 0; round < 4; ++round) {
-      std::deque<Get> gets(40);
+      std::deque<Get> gets;
       int queued = 0;
       int ended = 0;
-      for (Get& get : gets) {
+      while (gets.size() < 40) {
         const std::size_t limit = std::size_t{16'384} << random() % 9;
-        get.bytes.resize(16'384 + random() % limit);
+        Get& get = gets.emplace_back(16'384 + random() % limit);
         get.offset = random() % (kRegion - get.bytes.size());
-        const Post post =
-            a.module().get(*remote.route, get.bytes.data(), nullptr,
-                           reinterpret_cast<std::uint64_t>(region.data()) + get.offset, *handle, get.bytes.size(), get);
+        const Post post = pair.start(get);
         ASSERT_TRUE(post == Post::done || post == Post::queued);
         if (post == Post::done) get.calls = 1;
         queued += post == Post::queued ? 1 : 0;
@@ -73,11 +79,11 @@ TEST(SmLargeGet, EveryWayBringsEveryByteForManySizesAtOnce) {
             for (const Get& get : gets) ended += get.calls;
             return ended == static_cast<int>(gets.size());
           },
-          a, b));
+          pair.a, pair.b));
       for (const Get& get : gets) {
         ASSERT_EQ(get.calls, 1);
         ASSERT_TRUE(get.ok()) << to_string(get.error);
-        ASSERT_EQ(std::memcmp(get.bytes.data(), region.data() + get.offset, get.bytes.size()), 0);
+        ASSERT_EQ(std::memcmp(get.bytes.data(), pair.region.data() + get.offset, get.bytes.size()), 0);
       }
       if (std::string_view{way} == "pipelined" || std::string_view{way} == "cooperative") {
         EXPECT_EQ(queued, 40);
@@ -87,22 +93,17 @@ TEST(SmLargeGet, EveryWayBringsEveryByteForManySizesAtOnce) {
 }
 
 TEST(SmLargeGet, MoreThanFitTheQueueAreAllServed) {
-  Side a{with(forced("pipelined"))};
-  Side b{with(forced("pipelined"))};
-  btl::Endpoint& route = *a.connect(b);
-  auto region = pattern(100'000, 5);
-  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
-  std::deque<Get> gets(200);
-  for (Get& get : gets) {
-    get.bytes.resize(region.size());
-    const Post post = a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()),
-                                     *handle, get.bytes.size(), get);
+  Pair pair{forced("pipelined")};
+  std::deque<Get> gets;
+  while (gets.size() < 200) {
+    Get& get = gets.emplace_back(100'000);
+    const Post post = pair.start(get);
     if (post == Post::done) get.calls = 1;
     ASSERT_TRUE(post == Post::done || post == Post::queued);
   }
   for (Get& get : gets) {
-    ASSERT_TRUE(pump([&] { return get.calls == 1; }, a, b));
-    EXPECT_EQ(get.bytes, region);
+    ASSERT_TRUE(pump([&] { return get.calls == 1; }, pair.a, pair.b));
+    EXPECT_EQ(std::memcmp(get.bytes.data(), pair.region.data(), get.bytes.size()), 0);
   }
 }
 
@@ -110,147 +111,94 @@ TEST(SmLargeGet, APeerThatIsAwayIsNotNeededWhereSingleCopyWorks) {
   for (const char* way : {"cooperative", "pipelined"}) {
     Config config = forced(way);
     config.pipeline_wait = std::chrono::microseconds{5};
-    Side a{with(config)};
-    Side b{with(config)};
-    btl::Endpoint& route = *a.connect(b);
-    if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
-    auto region = pattern(kRegion, 5);
-    const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+    Pair pair{config};
+    SKIP_WITHOUT_CMA(pair.route);
     Get get;
-    get.bytes.resize(kRegion);
-    ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
-                             kRegion, get),
-              Post::queued);
-    ASSERT_TRUE(pump([&] { return get.calls == 1; }, a)) << "b is never inside the library";
-    EXPECT_EQ(get.bytes, region);
+    ASSERT_EQ(pair.start(get), Post::queued);
+    ASSERT_TRUE(pump([&] { return get.calls == 1; }, pair.a)) << "b is never inside the library";
+    EXPECT_EQ(get.bytes, pair.region);
     // What it finds when it comes back is over, and the next transfer works.
-    const Post next = a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()),
-                                     *handle, kRegion, get);
-    ASSERT_TRUE(pump([&] { return get.calls == (next == Post::done ? 1 : 2); }, a, b));
-    EXPECT_EQ(get.bytes, region);
+    const Post next = pair.start(get);
+    ASSERT_TRUE(pump([&] { return get.calls == (next == Post::done ? 1 : 2); }, pair.a, pair.b));
+    EXPECT_EQ(get.bytes, pair.region);
   }
 }
 
 TEST(SmLargeGet, ATargetThatDidNotHelpIsNotWaitedForUntilItHelpsAgain) {
   Config config = forced("pipelined");
   config.pipeline_wait = std::chrono::milliseconds{200};
-  Side a{with(config)};
-  Side b{with(config)};
-  btl::Endpoint& route = *a.connect(b);
-  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
-  auto region = pattern(kRegion, 5);
-  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Pair pair{config};
+  SKIP_WITHOUT_CMA(pair.route);
   Get get;
-  get.bytes.resize(kRegion);
-  const auto start = [&] {
-    return a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
-                          kRegion, get);
-  };
   const auto rounds_until = [&](int calls) {
     int rounds = 0;
-    for (; get.calls < calls && rounds < 1000; ++rounds) (void)a.module().progress(64);
+    for (; get.calls < calls && rounds < 1000; ++rounds) (void)pair.a.module().progress(64);
     return rounds;
   };
   const auto starts_alone = [&] {
     int starts = 0;
-    while (start() == Post::done) ++starts;
+    while (pair.start(get) == Post::done) ++starts;
     return starts;
   };
-  ASSERT_EQ(start(), Post::queued);
-  ASSERT_TRUE(pump([&] { return get.calls == 1; }, a)) << "b is never inside the library";
+  ASSERT_EQ(pair.start(get), Post::queued);
+  ASSERT_TRUE(pump([&] { return get.calls == 1; }, pair.a)) << "b is never inside the library";
   EXPECT_EQ(starts_alone(), 7) << "of eight transfers one asks";
   EXPECT_LE(rounds_until(2), 100) << "nothing is waited for";
   EXPECT_EQ(starts_alone(), 7);
-  ASSERT_TRUE(pump([&] { return get.calls == 3; }, b, a)) << "b sends pieces";
-  ASSERT_EQ(start(), Post::queued) << "b has helped, so it is asked";
+  ASSERT_TRUE(pump([&] { return get.calls == 3; }, pair.b, pair.a)) << "b sends pieces";
+  ASSERT_EQ(pair.start(get), Post::queued) << "b has helped, so it is asked";
   EXPECT_EQ(rounds_until(4), 1000) << "and waited for";
-  ASSERT_TRUE(pump([&] { return get.calls == 4; }, a));
-  EXPECT_EQ(get.bytes, region);
+  ASSERT_TRUE(pump([&] { return get.calls == 4; }, pair.a));
+  EXPECT_EQ(get.bytes, pair.region);
 }
 
 TEST(SmLargeGet, ATargetThatTookNothingOfACooperativeGetIsSeldomAsked) {
-  Side a{with(forced("cooperative"))};
-  Side b{with(forced("cooperative"))};
-  btl::Endpoint& route = *a.connect(b);
-  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
-  auto region = pattern(kRegion, 5);
-  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Pair pair{forced("cooperative")};
+  SKIP_WITHOUT_CMA(pair.route);
   Get get;
-  get.bytes.resize(kRegion);
-  const auto start = [&] {
-    return a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
-                          kRegion, get);
-  };
-  ASSERT_EQ(start(), Post::queued);
-  ASSERT_TRUE(pump([&] { return get.calls == 1; }, a)) << "b is never inside the library";
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(start(), Post::done) << i;
-  EXPECT_EQ(start(), Post::queued) << "one of eight asks";
-  ASSERT_TRUE(pump([&] { return get.calls == 2; }, a));
-  EXPECT_EQ(get.bytes, region);
+  ASSERT_EQ(pair.start(get), Post::queued);
+  ASSERT_TRUE(pump([&] { return get.calls == 1; }, pair.a)) << "b is never inside the library";
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(pair.start(get), Post::done) << i;
+  EXPECT_EQ(pair.start(get), Post::queued) << "one of eight asks";
+  ASSERT_TRUE(pump([&] { return get.calls == 2; }, pair.a));
+  EXPECT_EQ(get.bytes, pair.region);
 }
 
 TEST(SmLargeGet, WithoutAForcedModeEveryModeIsTriedAndBringsEveryByte) {
-  Side a{with(forced("auto"))};
-  Side b{with(forced("auto"))};
-  btl::Endpoint& route = *a.connect(b);
-  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
-  auto region = pattern(kRegion, 5);
-  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Pair pair{forced("auto")};
+  SKIP_WITHOUT_CMA(pair.route);
   int alone = 0;
   for (int i = 0; i < 6; ++i) {
-    Get get;
-    get.bytes.resize(100'000);
-    const Post post = a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()),
-                                     *handle, get.bytes.size(), get);
-    ASSERT_TRUE(post == Post::done || pump([&] { return get.calls == 1; }, a, b));
+    Get get{100'000};
+    const Post post = pair.start(get);
+    ASSERT_TRUE(post == Post::done || pump([&] { return get.calls == 1; }, pair.a, pair.b));
     alone += post == Post::done ? 1 : 0;
-    EXPECT_EQ(std::memcmp(get.bytes.data(), region.data(), get.bytes.size()), 0);
+    EXPECT_EQ(std::memcmp(get.bytes.data(), pair.region.data(), get.bytes.size()), 0);
   }
   EXPECT_EQ(alone, 2) << "of the six trials, two have no help";
 }
 
 TEST(SmLargeGet, ASleepingPeerIsLeftAsleepWhereSingleCopyWorks) {
-  Side a{with(forced("pipelined"))};
-  Side b{with(forced("pipelined"))};
-  btl::Endpoint& route = *a.connect(b);
-  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
-  auto region = pattern(kRegion, 5);
-  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
-  ASSERT_TRUE(pump([&] { return b.module().arm(); }, b));
+  Pair pair{forced("pipelined")};
+  SKIP_WITHOUT_CMA(pair.route);
+  ASSERT_TRUE(pump([&] { return pair.b.module().arm(); }, pair.b));
   Get get;
-  get.bytes.resize(kRegion);
-  EXPECT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
-                           kRegion, get),
-            Post::done);
-  EXPECT_EQ(get.bytes, region);
+  EXPECT_EQ(pair.start(get), Post::done);
+  EXPECT_EQ(get.bytes, pair.region);
 }
 
 TEST(SmLargeGet, WhereProcessesOutnumberCoresNobodyIsAskedToHelp) {
-  Side a{with(forced("pipelined")), true};
-  Side b{with(forced("pipelined"))};
-  btl::Endpoint& route = *a.connect(b);
-  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
-  auto region = pattern(kRegion, 5);
-  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Pair pair{forced("pipelined"), true};
+  SKIP_WITHOUT_CMA(pair.route);
   Get get;
-  get.bytes.resize(kRegion);
-  EXPECT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
-                           kRegion, get),
-            Post::done);
-  EXPECT_EQ(get.bytes, region);
+  EXPECT_EQ(pair.start(get), Post::done);
+  EXPECT_EQ(get.bytes, pair.region);
 }
 
 TEST(SmLargeGet, WithoutSingleCopyThePeerDoesItAllAndBothMaySleepInBetween) {
-  Side a{with(forced("auto", "none"))};
-  Side b{with(forced("auto", "none"))};
-  btl::Endpoint& route = *a.connect(b);
-  auto region = pattern(kRegion, 5);
-  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Pair pair{forced("auto", "none")};
   Get get;
-  get.bytes.resize(kRegion);
-  ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
-                           kRegion, get),
-            Post::queued);
+  ASSERT_EQ(pair.start(get), Post::queued);
   // Each works only when its doorbell rings.
   const auto sleep_or_work = [](Side& side) {
     if (side.module().arm()) {
@@ -262,56 +210,42 @@ TEST(SmLargeGet, WithoutSingleCopyThePeerDoesItAllAndBothMaySleepInBetween) {
   };
   bool stuck = false;
   while (get.calls == 0 && !stuck) {
-    const bool first = sleep_or_work(a);
-    const bool second = sleep_or_work(b);
+    const bool first = sleep_or_work(pair.a);
+    const bool second = sleep_or_work(pair.b);
     stuck = !first && !second;
   }
   ASSERT_FALSE(stuck) << "both sleep and the transfer is not over";
   EXPECT_TRUE(get.ok());
-  EXPECT_EQ(get.bytes, region);
+  EXPECT_EQ(get.bytes, pair.region);
 }
 
 TEST(SmLargeGet, ARegistrationThatEndsMeanwhileEndsTheGetWithAnError) {
   for (const char* single_copy : {"none", "cma"}) {
-    Side a{with(forced("pipelined", single_copy))};
-    Side b{with(forced("pipelined", single_copy))};
-    btl::Endpoint& route = *a.connect(b);
-    auto region = pattern(kRegion, 5);
-    const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+    Pair pair{forced("pipelined", single_copy)};
     Get get;
-    get.bytes.resize(kRegion);
-    ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
-                             kRegion, get),
-              Post::queued);
-    b.module().progress(64);  // some pieces
-    ASSERT_TRUE(b.module().deregister_memory(*handle));
-    ASSERT_TRUE(pump([&] { return get.calls == 1; }, a, b));
+    ASSERT_EQ(pair.start(get), Post::queued);
+    pair.b.module().progress(64);  // some pieces
+    ASSERT_TRUE(pair.b.module().deregister_memory(pair.handle));
+    ASSERT_TRUE(pump([&] { return get.calls == 1; }, pair.a, pair.b));
     EXPECT_EQ(get.error.code, Errc::invalid_argument) << to_string(get.error);
-    EXPECT_FALSE(route.dead());
+    EXPECT_FALSE(pair.route.dead());
   }
 }
 
 TEST(SmLargeGet, DisconnectingCompletesWhatIsUnderWayOnce) {
-  Side a{with(forced("pipelined"))};
-  Side b{with(forced("pipelined"))};
-  btl::Endpoint& route = *a.connect(b);
-  auto region = pattern(kRegion, 5);
-  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Pair pair{forced("pipelined")};
   std::deque<Get> gets(5);
   for (Get& get : gets) {
-    get.bytes.resize(kRegion);
-    ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
-                             kRegion, get),
-              Post::queued);
+    ASSERT_EQ(pair.start(get), Post::queued);
   }
-  b.module().progress(64);
-  a.module().progress(1);
-  a.module().disconnect(route);
+  pair.b.module().progress(64);
+  pair.a.module().progress(1);
+  pair.a.module().disconnect(pair.route);
   for (const Get& get : gets) {
     EXPECT_EQ(get.calls, 1);
     EXPECT_EQ(get.error.code, Errc::canceled);
   }
-  ASSERT_TRUE(pump([&] { return b.failures.size() == 1; }, a, b));
+  ASSERT_TRUE(pump([&] { return pair.b.failures.size() == 1; }, pair.a, pair.b));
 }
 
 /// Gets all of the region that the parent exposes, `rounds` times; `before` runs when connected.  0 when all was right.
@@ -325,7 +259,6 @@ int get_all(Channel& parent, const Config& config, int rounds, const std::functi
   before();
   for (int i = 0; i < rounds; ++i) {
     Get get;
-    get.bytes.resize(kRegion);
     const Post post = own.module().get(*route, get.bytes.data(), nullptr, address, handle, kRegion, get);
     if (post == Post::failed || post == Post::again) return 2;
     if (post == Post::queued && !pump([&] { return get.calls == 1; }, own)) return 3;
@@ -400,7 +333,6 @@ TEST(SmLargeGet, AHelperKilledAtAnyMomentEndsTheGetOnceWithPeerGone) {
       for (const Get& get : gets) ended += static_cast<std::size_t>(get.calls);
     };
     for (Get& get : gets) {
-      get.bytes.resize(kRegion);
       const Post post = side.module().get(*route, get.bytes.data(), nullptr, address, handle, kRegion, get);
       ASSERT_NE(post, Post::again);
       if (post != Post::queued) get.calls = 1;

@@ -46,8 +46,6 @@ struct Pair {
   btl::Endpoint& route;
   MemoryHandle handle;
 };
-#define SKIP_WITHOUT_CMA(route) \
-  if (!(route).one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << (route).describe()
 
 struct Put : CountedCompletion {
   std::vector<std::byte> bytes;

@@ -24,3 +24,7 @@ inline Config forced(std::string_view way, std::string_view single_copy = "cma")
 }
 
 }  // namespace opal::btl::sm
+
+/// Ends a test whose transfers need a single copy.
+#define SKIP_WITHOUT_CMA(route) \
+  if (!(route).one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << (route).describe()
