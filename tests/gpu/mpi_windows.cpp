@@ -12,7 +12,7 @@
 namespace opal::gpu::test {
 namespace {
 
-constexpr int kSpread = 10'000;  // of what is not contiguous, and takes a copy of the driver for each integer
+constexpr int kSpread = 5'000;  // of what is not contiguous, and takes a copy of the driver for each integer
 constexpr MPI_Aint kBytes = kCount * static_cast<MPI_Aint>(sizeof(int));
 
 /// A window of this rank's memory; its errors are returned.

@@ -147,8 +147,9 @@ class CacheAgainstModel : public testing::TestWithParam<Scenario> {};
 
 TEST_P(CacheAgainstModel, AgreesOverRandomTraces) {
   const Scenario& scenario = GetParam();
-  constexpr std::size_t kTraces = OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER ? 1 : 10;
-  constexpr std::size_t kSteps = 25'000;  // times four scenarios for each policy: a million for each
+  constexpr bool kSanitized = OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER;
+  constexpr std::size_t kTraces = kSanitized ? 2 : 10;
+  constexpr std::size_t kSteps = kSanitized ? 2'500 : 25'000;  // a million for the four scenarios of each policy
   for (std::uint64_t seed = 1; seed <= kTraces; ++seed) {
     const Trace trace = test::random_trace(seed, kSteps, 200, scenario.rights);
     if (!outcome(scenario, trace)) continue;
