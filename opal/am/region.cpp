@@ -68,11 +68,11 @@ Result<void> Region::State::enter() {
   key.clear();
   if (software) append_handle(key, {}, *software);
   if (address_space) return {};  // a device handle would give access to excluded pages, too
-  // GPU memory is not registered with a device that cannot access it: its peers use the table's handle (emulation).
+  // A transport without handles of its own takes the table's handle, and moves GPU memory by messages (emulation).
   const bool on_gpu = !gpu::is_host(base);
   for (const auto& module : context.transports.modules) {
     const btl::Attributes& attributes = module->attributes();
-    if (on_gpu ? !attributes.gpu_memory : !attributes.own_handles) continue;
+    if (!attributes.own_handles && !(on_gpu && attributes.gpu_memory)) continue;
     const auto ask = [&] { return module->register_memory(base, size, rights); };
     Result<MemoryHandle> handle = ask();
     if (!handle && handle.error().code == Errc::limit_reached) {

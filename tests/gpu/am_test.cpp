@@ -662,7 +662,8 @@ INSTANTIATE_TEST_SUITE_P(Over, GpuAm,
                                            Way{"smcuda_without_ipc", "smcuda", {{"btl_smcuda_ipc", "false"}}},
                                            Way{"sm", "sm", {}},
                                            Way{"sm_without_single_copy", "sm", {{"btl_sm_single_copy", "none"}}},
-                                           Way{"tcp", "tcp", {}}),
+                                           Way{"tcp", "tcp", {}}, Way{"ofi", "ofi", {{"btl_ofi_rma", "native"}}},
+                                           Way{"portals4", "portals4", {}}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

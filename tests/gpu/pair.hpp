@@ -182,7 +182,7 @@ class ContextEnd {
     config::Store store;
     store.set("am_transports", transports);
     for (const auto& [name, value] : settings) store.set(name, value);
-    auto opened = am::Context::open(store);
+    auto opened = am::Context::open(store, {.registry = &opal::test::all_transports()});
     EXPECT_TRUE(opened) << to_string(opened.error());
     context = std::move(*opened);
     EXPECT_TRUE(context->set_handler(kMeet, btl::bind<&ContextEnd::on_meet>(*this, "meet")));

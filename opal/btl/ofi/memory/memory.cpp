@@ -8,6 +8,7 @@
 #include "opal/btl/shared/registrations/memory_limits.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/system/random.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace opal::btl::ofi {
 namespace {
@@ -60,7 +61,7 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   OPAL_TRY_ASSIGN(const MemoryHandle software, table().add(base, size, rights));
   DeviceHandle handle{};
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
-  if (size == 0) return handle.encode();
+  if (size == 0 || !gpu::is_host(base)) return handle.encode();  // the fabric is opened without FI_HMEM
   std::uint64_t access = 0;
   if (includes(rights, Rights::remote_read)) access |= FI_REMOTE_READ;
   if (includes(rights, Rights::remote_write)) access |= FI_REMOTE_WRITE;

@@ -3,6 +3,7 @@
 
 #include "opal/core/log.hpp"
 #include "opal/core/system/random.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace opal::btl::portals4 {
 
@@ -12,7 +13,7 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
   const bool reads = includes(rights, Rights::remote_read);
   const bool writes = includes(rights, Rights::remote_write);
-  if (size == 0 || (!reads && !writes)) return handle.encode();
+  if (size == 0 || (!reads && !writes) || !gpu::is_host(base)) return handle.encode();
   ptl_me_t entry{};
   entry.start = base;
   entry.length = size;

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "opal/core/log.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace opal::btl::verbs {
 namespace {
@@ -69,7 +70,7 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   OPAL_TRY_ASSIGN(const MemoryHandle software, table().add(base, size, rights));
   DeviceHandle handle{};
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
-  if (size == 0) return handle.encode();
+  if (size == 0 || !gpu::is_host(base)) return handle.encode();
   int access = 0;
   if (includes(rights, Rights::remote_read)) access |= IBV_ACCESS_REMOTE_READ;
   if (includes(rights, Rights::remote_write)) access |= IBV_ACCESS_REMOTE_WRITE;
