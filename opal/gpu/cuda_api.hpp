@@ -63,6 +63,19 @@ enum CUpointer_attribute : unsigned int {
   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 };
 
+enum CUdevice_attribute : unsigned int {
+  CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
+  CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+  CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83,
+  CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
+  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
+  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
+  CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING = 118,
+  CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES = 119,
+  CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED = 125,
+};
+enum CUGPUDirectRDMAWritesOrdering : int { CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER = 100 };
+
 enum CUdriverProcAddressQueryResult : unsigned int {
   CU_GET_PROC_ADDRESS_SUCCESS = 0,
   CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
@@ -77,6 +90,7 @@ inline constexpr unsigned int CU_MEMHOSTREGISTER_PORTABLE = 1;
 
 enum CUmemAllocationType : unsigned int { CU_MEM_ALLOCATION_TYPE_PINNED = 1 };
 enum CUmemAllocationHandleType : unsigned int { CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1 };
+enum CUmemRangeHandleType : unsigned int { CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1 };
 enum CUmemLocationType : unsigned int { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
 enum CUmemAccess_flags : unsigned int { CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
 
@@ -146,6 +160,7 @@ CUresult cuCtxGetDevice(CUdevice* device);
 CUresult cuCtxPopCurrent(CUcontext* context);
 CUresult cuCtxPushCurrent(CUcontext context);
 CUresult cuDeviceCanAccessPeer(int* can_access, CUdevice device, CUdevice peer);
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device);
 CUresult cuDeviceGetCount(int* count);
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device);
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active);
@@ -170,6 +185,8 @@ CUresult cuMemFree(CUdeviceptr address);
 CUresult cuMemFreeHost(void* address);
 CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* size, CUdeviceptr address);
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle);
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::size_t size, CUmemRangeHandleType type,
+                                       unsigned long long flags);
 CUresult cuMemHostAlloc(void** address, std::size_t size, unsigned int flags);
 CUresult cuMemHostRegister(void* address, std::size_t size, unsigned int flags);
 CUresult cuMemHostUnregister(void* address);

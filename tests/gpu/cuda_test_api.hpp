@@ -7,16 +7,6 @@
 /// The interface that these declarations and the double follow.
 #define CUDA_VERSION 13000
 
-enum CUdevice_attribute : unsigned int {
-  CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
-  CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
-  CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83,
-  CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
-  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
-  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
-  CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES = 119,
-  CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED = 125,
-};
 enum CUmemAttach_flags : unsigned int { CU_MEM_ATTACH_GLOBAL = 1 };
 enum CUmemAllocationGranularity_flags : unsigned int {};  ///< only zero is used: the least granularity
 
@@ -54,7 +44,6 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
 CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuCtxSynchronize();
 CUresult cuDeviceGet(CUdevice* device, int ordinal);
-CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device);
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device);
 CUresult cuDeviceGetName(char* name, int length, CUdevice device);
 CUresult cuDevicePrimaryCtxReset(CUdevice device);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,8 @@ struct Pair : ibv_qp {
 
 struct Region : ibv_mr {
   unsigned access = 0;
+  std::span<std::byte> file;   // of a dma-buf: the whole of it, mapped
+  std::byte* bytes = nullptr;  // those at `addr`, which the processor cannot access there if they are a dma-buf's
 };
 
 Device& device() {
@@ -105,12 +108,25 @@ void flush(Pair& pair) {
   }
 }
 
-bool allowed(std::uint32_t key, std::uint64_t address, std::uint64_t size, unsigned access) {
+/// The bytes at the address; null: the key does not allow it.
+std::byte* allowed(std::uint32_t key, std::uint64_t address, std::uint64_t size, unsigned access) {
   const auto found = device().regions.find(key);
-  if (found == device().regions.end()) return false;
+  if (found == device().regions.end()) return nullptr;
   const Region& region = *found->second;
   const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(region.addr);
-  return offset <= region.length && size <= region.length - offset && (region.access & access) == access;
+  const bool inside = offset <= region.length && size <= region.length - offset;
+  return inside && (region.access & access) == access ? region.bytes + offset : nullptr;
+}
+
+Region& add_region(ibv_pd& domain, std::byte* bytes, void* address, std::size_t size, unsigned access) {
+  auto* const region = new Region;
+  static_cast<ibv_mr&>(*region) = {domain.context, &domain, address, size, 0, 0, 0};
+  region->lkey = region->rkey = ++device().next;
+  region->access = access;
+  region->bytes = bytes;
+  device().regions[region->rkey] = region;
+  device().counts.registered_bytes += size;
+  return *region;
 }
 
 std::uint64_t atomic(const ibv_send_wr& request) {
@@ -147,14 +163,15 @@ ibv_wc_status access_memory(const Pair& peer, const Work& work) {
                                                                 : IBV_ACCESS_REMOTE_READ;
   const std::uint64_t address = is_atomic ? request.wr.atomic.remote_addr : request.wr.rdma.remote_addr;
   const std::uint32_t key = is_atomic ? request.wr.atomic.rkey : request.wr.rdma.rkey;
-  if ((peer.access & access) != access || !allowed(key, address, work.size, access)) return IBV_WC_REM_ACCESS_ERR;
+  std::byte* const bytes = allowed(key, address, work.size, access);
+  if ((peer.access & access) != access || bytes == nullptr) return IBV_WC_REM_ACCESS_ERR;
   if (is_atomic) {
     const std::uint64_t before = atomic(request);
     std::memcpy(work.local, &before, sizeof before);
   } else if (access == IBV_ACCESS_REMOTE_WRITE) {
-    std::memcpy(reinterpret_cast<void*>(address), work.bytes.data(), work.bytes.size());
+    std::copy(work.bytes.begin(), work.bytes.end(), bytes);
   } else {
-    std::memcpy(work.local, reinterpret_cast<const void*>(address), work.size);
+    std::copy_n(bytes, work.size, work.local);
   }
   return IBV_WC_SUCCESS;
 }
@@ -203,7 +220,9 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) {
     const bool reads = request->opcode != IBV_WR_SEND && request->opcode != IBV_WR_RDMA_WRITE;
     for (int i = 0; i < request->num_sge; ++i) {
       const ibv_sge& piece = request->sg_list[i];
-      if (!inlined && !allowed(piece.lkey, piece.addr, piece.length, reads ? IBV_ACCESS_LOCAL_WRITE : 0)) return EFAULT;
+      if (!inlined && allowed(piece.lkey, piece.addr, piece.length, reads ? IBV_ACCESS_LOCAL_WRITE : 0) == nullptr) {
+        return EFAULT;
+      }
       const auto* const from = reinterpret_cast<const std::byte*>(piece.addr);
       if (reads) {
         work.local = reinterpret_cast<std::byte*>(piece.addr);
@@ -355,13 +374,20 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* base, std::size_t size, std::uint
     errno = EFAULT;
     return nullptr;
   }
-  auto* const region = new Region;
-  static_cast<ibv_mr&>(*region) = {domain->context, domain, base, size, 0, 0, 0};
-  region->lkey = region->rkey = ++device().next;
-  region->access = access;
-  device().regions[region->rkey] = region;
-  device().counts.registered_bytes += size;
-  return region;
+  return &add_region(*domain, static_cast<std::byte*>(base), base, size, access);
+}
+/// The file's position is where the range of the dma-buf begins, as the driver double of CUDA makes it.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t size, std::uint64_t address, int fd,
+                          int access) {
+  const Locked locked;
+  const auto begin = static_cast<std::uint64_t>(::lseek(fd, 0, SEEK_CUR)) + offset;
+  const auto length = static_cast<std::size_t>(::lseek(fd, 0, SEEK_END));
+  void* const mapped = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  const std::span<std::byte> file{static_cast<std::byte*>(mapped), length};
+  Region& region = add_region(*domain, file.data() + begin, reinterpret_cast<void*>(address), size, access);
+  region.file = file;
+  return &region;
 }
 ibv_mr* ibv_reg_mr(ibv_pd* domain, void* base, std::size_t size, int access) {
   return ibv_reg_mr_iova2(domain, base, size, 0, static_cast<unsigned>(access));
@@ -370,7 +396,9 @@ int ibv_dereg_mr(ibv_mr* region) {
   const Locked locked;
   device().regions.erase(region->rkey);
   device().counts.registered_bytes -= region->length;
-  delete static_cast<Region*>(region);
+  const auto* const own = static_cast<Region*>(region);
+  if (!own->file.empty()) ::munmap(own->file.data(), own->file.size());
+  delete own;
   return 0;
 }
 

@@ -91,6 +91,9 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
       *value = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
       return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+      *value = CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+      return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED: *value = 0; return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
   }

@@ -49,6 +49,7 @@ const auto& entry_points() {
       entry("cuMemAllocManaged", &cuMemAllocManaged, 6000),
       entry("cuMemFree", &cuMemFree, 3020),
       entry("cuMemGetAddressRange", &cuMemGetAddressRange, 3020),
+      entry("cuMemGetHandleForAddressRange", &cuMemGetHandleForAddressRange, 11070),
       entry("cuMemGetInfo", &cuMemGetInfo, 3020),
       entry("cuMemHostAlloc", &cuMemHostAlloc, 2020),
       entry("cuMemFreeHost", &cuMemFreeHost, 2000),

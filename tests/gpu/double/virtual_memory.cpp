@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual-memory functions of the driver double: addresses, physical memory, and mappings of one to the other.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <string>
 
 #include "tests/gpu/double/machine.hpp"
 
@@ -158,6 +160,30 @@ CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle ha
   if ((found->second.prop.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
   const int fd = ::fcntl(found->second.store->fd(), F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *static_cast<int*>(out) = fd;
+  return CUDA_SUCCESS;
+}
+
+/// The dma-buf is the file of the memory; its position is where the range begins (verbs_double::Region).  A range that
+/// several allocations share is not supported.
+CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
+                                       unsigned long long flags) {
+  const Call call{__func__};
+  if (call.refused() != CUDA_SUCCESS) return call.refused();
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if (address % page != 0 || size == 0 || size % page != 0) return CUDA_ERROR_INVALID_VALUE;
+  const Block* const block = call->block_at(address);
+  const auto next = call->blocks.upper_bound(address);
+  if (block == nullptr || block->on_host() || block->kind == Kind::managed || block->store == nullptr ||
+      address + size > (block->base + block->size + page - 1) / page * page ||
+      (next != call->blocks.end() && next->first < address + size)) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const std::string path = "/proc/self/fd/" + std::to_string(block->store->fd());
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  (void)::lseek(fd, static_cast<off_t>(block->offset + (address - block->base)), SEEK_SET);
   *static_cast<int*>(out) = fd;
   return CUDA_SUCCESS;
 }

@@ -5,6 +5,7 @@
 
 #include "opal/core/log.hpp"
 #include "opal/gpu/memory.hpp"
+#include "opal/gpu/sharing/dma_buf.hpp"
 
 namespace opal::btl::verbs {
 namespace {
@@ -66,18 +67,34 @@ MemoryRegion Memory::map_on_demand(void* base, std::uint64_t size, int access) c
   return MemoryRegion{ibv_reg_mr(device_.domain(), base, size, wanted)};
 }
 
+MemoryRegion Memory::map_gpu(const void* base, std::uint64_t size, int access) const noexcept {
+  const auto exported = gpu::export_dma_buf(base, size);
+  MemoryRegion region;
+  if (exported) {
+    region.reset(ibv_reg_dmabuf_mr(device_.domain(), exported->offset, size, reinterpret_cast<std::uint64_t>(base),
+                                   exported->file.get(), access | IBV_ACCESS_LOCAL_WRITE));
+  }
+  if (region == nullptr) {
+    log::once(log::Level::info, "btl.verbs gpu", "btl.verbs", "GPU memory is reached by messages: {}",
+              to_string(exported ? device_error(errno, "ibv_reg_dmabuf_mr", size) : exported.error()));
+  }
+  return region;
+}
+
 Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, table().add(base, size, rights));
   DeviceHandle handle{};
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
-  if (size == 0 || !gpu::is_host(base)) return handle.encode();
+  if (size == 0) return handle.encode();
   int access = 0;
   if (includes(rights, Rights::remote_read)) access |= IBV_ACCESS_REMOTE_READ;
   if (includes(rights, Rights::remote_write)) access |= IBV_ACCESS_REMOTE_WRITE;
   if (includes(rights, Rights::remote_atomic) && device_atomics_) access |= IBV_ACCESS_REMOTE_ATOMIC;
-  Result<MemoryRegion> region = map_on_demand(base, size, access);
+  const bool on_gpu = !gpu::is_host(base);
+  if (on_gpu) access &= ~IBV_ACCESS_REMOTE_ATOMIC;
+  Result<MemoryRegion> region = on_gpu ? map_gpu(base, size, access) : map_on_demand(base, size, access);
   bool writable = *region != nullptr;
-  const bool pins = *region == nullptr && size <= pin_limit_;
+  const bool pins = *region == nullptr && !on_gpu && size <= pin_limit_;
   if (pins) {
     region = pinned() + size > pin_limit_
                  ? Result<MemoryRegion>{Error{Errc::limit_reached, 0, "verbs: btl_verbs_pin_limit", pin_limit_}}

@@ -28,7 +28,7 @@ class Memory : public DeviceMemory<MemoryRegion, std::uint32_t> {
   [[nodiscard]] const OnDemand& on_demand() const noexcept { return on_demand_; }
 
   /// Registers memory.  A range larger than pin_limit without on-demand paging gets no rkey: peers access it by
-  /// messages. Errors: invalid_argument (the range wraps, or is not mapped), limit_reached (deregister something), os.
+  /// messages; so does GPU memory of which the driver makes no dma-buf.  Errors: invalid_argument (the range wraps, or is not mapped), limit_reached (deregister something), os.
   Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights);
 
   /// Registers a range for one local transfer.  Sets `writable` to false for read-only memory, which is registered for
@@ -38,6 +38,8 @@ class Memory : public DeviceMemory<MemoryRegion, std::uint32_t> {
  private:
   /// Registers for on-demand paging, without pinning; null: the device cannot do that for this memory.
   [[nodiscard]] MemoryRegion map_on_demand(void* base, std::uint64_t size, int access) const noexcept;
+  /// Registers GPU memory; null: the driver or the device cannot do that.
+  [[nodiscard]] MemoryRegion map_gpu(const void* base, std::uint64_t size, int access) const noexcept;
 
   Device& device_;
   const OnDemand on_demand_;
