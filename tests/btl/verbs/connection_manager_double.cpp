@@ -24,6 +24,8 @@ struct Id : rdma_cm_id {
   bool accepted = false;  // or connected
   Id* other = nullptr;
   std::uint32_t pair = 0;
+  ibv_ece own{};     // extensions to offer
+  ibv_ece theirs{};  // offered by the peer
 };
 
 struct Event : rdma_cm_event {
@@ -212,6 +214,7 @@ int rdma_connect(rdma_cm_id* from, rdma_conn_param* parameters) {
   id.pair = parameters->qp_num;
   id.other = &id_of(made);
   id_of(made).other = &id;
+  id_of(made).theirs = id.own;
   notify(id_of(made), RDMA_CM_EVENT_CONNECT_REQUEST, parameters, 0, listener->second);
   return 0;
 }
@@ -224,6 +227,7 @@ int rdma_accept(rdma_cm_id* from, rdma_conn_param* parameters) {
   }
   id.pair = parameters->qp_num;
   id.accepted = id.other->accepted = true;
+  id.other->theirs = id.own;
   notify(*id.other, RDMA_CM_EVENT_CONNECT_RESPONSE, parameters);
   return 0;
 }
@@ -235,6 +239,16 @@ int rdma_reject(rdma_cm_id* from, const void* data, std::uint8_t size) {
   notify(*id.other, RDMA_CM_EVENT_REJECTED, &parameters, ECONNREFUSED);
   id.other->other = nullptr;
   id.other = nullptr;
+  return 0;
+}
+int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* extensions) {
+  const Locked locked;
+  id_of(id).own = *extensions;
+  return 0;
+}
+int rdma_get_remote_ece(rdma_cm_id* id, ibv_ece* extensions) {
+  const Locked locked;
+  *extensions = id_of(id).theirs;
   return 0;
 }
 int rdma_establish(rdma_cm_id* from) {

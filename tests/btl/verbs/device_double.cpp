@@ -58,6 +58,8 @@ struct Pair : ibv_qp {
   std::uint32_t inlined = 0;
   std::uint64_t bytes = 0;  // see Counts::send_queue_bytes
   unsigned access = 0;
+  ibv_ece extensions{0x1405, 6, 0};  // offered, and after ibv_set_ece() those of both sides
+  bool extended = false;
   std::uint32_t used = 0;                  // requests whose place is not free yet
   std::uint32_t unsignalled = 0;           // of these, without a completion of their own so far
   std::deque<Work> waiting;                // for a receive buffer of the peer, in order
@@ -126,6 +128,7 @@ Region& add_region(ibv_pd& domain, std::byte* bytes, void* address, std::size_t 
   region->bytes = bytes;
   device().regions[region->rkey] = region;
   device().counts.registered_bytes += size;
+  if ((access & IBV_ACCESS_RELAXED_ORDERING) != 0) device().counts.relaxed_bytes += size;
   return *region;
 }
 
@@ -397,6 +400,7 @@ int ibv_dereg_mr(ibv_mr* region) {
   device().regions.erase(region->rkey);
   device().counts.registered_bytes -= region->length;
   const auto* const own = static_cast<Region*>(region);
+  if ((own->access & IBV_ACCESS_RELAXED_ORDERING) != 0) device().counts.relaxed_bytes -= region->length;
   if (!own->file.empty()) ::munmap(own->file.data(), own->file.size());
   delete own;
   return 0;
@@ -483,7 +487,22 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   if ((mask & IBV_QP_DEST_QPN) != 0) pair.peer = attributes->dest_qp_num;
   if ((mask & IBV_QP_STATE) == 0) return 0;
   pair.state = attributes->qp_state;
+  if (pair.state == IBV_QPS_RTR && pair.extended) ++device().counts.extended_pairs;
   if (pair.state == IBV_QPS_ERR) flush(pair);
+  return 0;
+}
+int ibv_query_ece(ibv_qp* qp, ibv_ece* extensions) {
+  const Locked locked;
+  *extensions = static_cast<Pair*>(qp)->extensions;
+  return 0;
+}
+int ibv_set_ece(ibv_qp* qp, ibv_ece* extensions) {
+  const Locked locked;
+  auto& pair = *static_cast<Pair*>(qp);
+  if (extensions->vendor_id != pair.extensions.vendor_id || pair.state >= IBV_QPS_RTR) return EINVAL;
+  extensions->options &= pair.extensions.options;
+  pair.extensions = *extensions;
+  pair.extended = extensions->options != 0;
   return 0;
 }
 int ibv_query_qp(ibv_qp*, ibv_qp_attr* attributes, int, ibv_qp_init_attr*) {

@@ -21,6 +21,8 @@ struct Counts {
   std::uint64_t receiver_waits = 0;    ///< messages that found no receive buffer at first
   std::uint64_t manager_looks = 0;     ///< calls of rdma_get_cm_event(): a system call each with a real device
   std::uint64_t registered_bytes = 0;  ///< at present
+  std::uint64_t relaxed_bytes = 0;     ///< of these with relaxed ordering
+  std::uint64_t extended_pairs = 0;    ///< queue pairs that became ready to receive with extensions of the peer (ECE)
   std::uint64_t send_queue_bytes = 0;  ///< of the queue pairs at present, as mlx5 lays them out
 };
 [[nodiscard]] Counts counts() noexcept;

@@ -88,6 +88,28 @@ TEST_F(VerbsDeviceUse, ALoneMessageIsPostedAtOnce) {
   }
 }
 
+TEST(VerbsConnection, UsesTheExtensionsThatBothDevicesHave) {
+  Side a{&open};
+  Side b{&open};
+  const Counts before = counts();
+  const std::byte byte{};
+  ASSERT_EQ(test::send(*a.connect(b), {}, {&byte, 1}, a, b), Post::done);
+  ASSERT_TRUE(test::pump([&] { return b.received.size() == 1; }, a, b));
+  EXPECT_EQ(counts().extended_pairs - before.extended_pairs, 2U);
+}
+
+TEST(VerbsRegistration, HasRelaxedOrderIfNoPeerWritesToIt) {
+  Side side{&open};
+  std::vector<std::byte> memory(100'000);
+  const std::uint64_t before = counts().relaxed_bytes;
+  const auto read = side.module().register_memory(memory.data(), memory.size(), Rights::remote_read);
+  EXPECT_EQ(counts().relaxed_bytes - before, memory.size());
+  const auto written = side.module().register_memory(memory.data(), memory.size(), Rights::remote_write);
+  EXPECT_EQ(counts().relaxed_bytes - before, memory.size());
+  EXPECT_TRUE(read && side.module().deregister_memory(*read));
+  EXPECT_TRUE(written && side.module().deregister_memory(*written));
+}
+
 TEST(VerbsPingPong, OfAFreshConnectionCostsOneRequestForEachMessage) {
   Side a{&open};
   Side b{&open};

@@ -52,12 +52,29 @@ Result<void> Connection::dial(rdma_event_channel& channel, SocketAddress from, c
   return {};
 }
 
+/// Offers the peer the vendor's extensions of the queue pair (enhanced connection establishment, ECE), such as the
+/// selective repeat of mlx5.  No effect where driver or kernel has none.
+void Connection::offer_extensions() noexcept {
+  ibv_ece extensions{};
+  if (ibv_query_ece(pair_.get(), &extensions) == 0) (void)rdma_set_local_ece(id_.get(), &extensions);
+}
+
+/// Uses those that the peer offers too.  A device of another vendor refuses them, and the connection has none.
+void Connection::accept_extensions() noexcept {
+  ibv_ece extensions{};
+  if (rdma_get_remote_ece(id_.get(), &extensions) == 0 && extensions.vendor_id != 0) {
+    (void)ibv_set_ece(pair_.get(), &extensions);
+  }
+}
+
 Result<void> Connection::make_pair(ibv_qp_state state) {
   OPAL_TRY_ASSIGN(pair_, device_.make_queue_pair(settings_.shape));
+  if (state == IBV_QPS_RTS) accept_extensions();
   for (const ibv_qp_state next : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
     OPAL_TRY(move_to(next));
     if (next == state) break;
   }
+  offer_extensions();
   return {};
 }
 
@@ -131,6 +148,7 @@ void Connection::on_event(const CmEvent& event) noexcept {
       }
       return step(request_connection());
     case RDMA_CM_EVENT_CONNECT_RESPONSE: {
+      accept_extensions();
       auto ready = move_to(IBV_QPS_RTR);
       if (ready) ready = move_to(IBV_QPS_RTS);
       if (ready && rdma_establish(id_.get()) != 0) ready = manager_error("rdma_establish");

@@ -82,7 +82,10 @@ class Connection {
   [[nodiscard]] std::uint8_t depth() const noexcept;
   Result<void> move_to(ibv_qp_state state) noexcept;
   Result<void> request_connection() noexcept;
+  /// Makes the queue pair and moves it to `state`: IBV_QPS_INIT at the initiator, IBV_QPS_RTS at the target.
   Result<void> make_pair(ibv_qp_state state);
+  void offer_extensions() noexcept;
+  void accept_extensions() noexcept;
   void step(const Result<void>& outcome) noexcept;
 
   Device& device_;

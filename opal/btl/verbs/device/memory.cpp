@@ -51,10 +51,14 @@ Memory::Memory(Device& device, std::string_view on_demand, RegistrationTable& ta
       device_atomics_(device_atomics) {}
 
 Result<MemoryRegion> Memory::pin(void* base, std::uint64_t size, int access, bool& writable) const noexcept {
+  const bool written_by_peers = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  // The data of a get need no order, since PCIe writes their completion after them.  A peer's put has no completion
+  // here: a program may wait for the last byte, and finds the others then.
+  if (!written_by_peers) access |= IBV_ACCESS_RELAXED_ORDERING;
   // Writable memory is registered for writing in any case, since the next use may be a get.
   MemoryRegion region{ibv_reg_mr(device_.domain(), base, size, access | IBV_ACCESS_LOCAL_WRITE)};
   writable = region != nullptr;
-  if (region == nullptr && errno == EFAULT && (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) == 0) {
+  if (region == nullptr && errno == EFAULT && !written_by_peers) {
     region.reset(ibv_reg_mr(device_.domain(), base, size, access));
   }
   if (region == nullptr) return device_error(errno, "ibv_reg_mr (ulimit -l?)", size);
