@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "opal/btl/ofi/device/offers.hpp"
 #include "opal/core/log.hpp"
@@ -86,13 +85,6 @@ Module::~Module() {
   end_all();
   if (inherited()) return;  // no call of libfabric (objects.hpp), whose descriptors stay open in the child
   wait_for_leaving(rdm::kCloseTimeout);
-  // ofi_rxm 1.17 over verbs crashes if messages that it has received are unread when its endpoint closes.  They are
-  // not handled: endpoints are gone, and no peer may connect any more.
-  constexpr int kMostReads = 1000;
-  std::array<fi_cq_data_entry, 16> unread;
-  for (int i = 0; i < kMostReads; ++i) {
-    if (fi_cq_read(messages_.completions.get(), unread.data(), unread.size()) <= 0) break;
-  }
 }
 
 std::string Module::describe_network() const {

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
 
+#include <cstdlib>
+
 namespace opal::btl::ofi {
 namespace {
 
@@ -18,6 +20,10 @@ void find(void* object, const char* name, Function& function, std::string& missi
 
 Library load() {
   Library library;
+  // ofi_rxm closes the queue pair of a connection first and then handles what it has received, such as returned
+  // credits, with that queue pair: a crash (mended in libfabric on 2026-08-11).  A receive queue that all connections
+  // share stays open; over tcp it is the default.
+  ::setenv("FI_OFI_RXM_USE_SRX", "1", 0);
   void* const object = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr) {
     library.why = fmt::format("ofi: cannot load libfabric (package libfabric1): {}", ::dlerror());
