@@ -7,7 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "opal/btl/sim/memory/pages.hpp"
 #include "opal/core/sanitizer.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "opal/mpool/pool.hpp"
@@ -40,8 +39,7 @@ struct Way {
   }
 };
 
-/// Each transport as it chooses itself, each way of shared memory alone, and simulated devices that go on with the
-/// pages that they have pinned.
+/// Each transport as it chooses itself, and each way of shared memory alone.
 std::vector<Way> ways() {
   std::vector<Way> ways;
   for (const std::string& name : joining_transports()) ways.push_back({name, name});
@@ -53,7 +51,6 @@ std::vector<Way> ways() {
   sm("sm_pipelined", "cma", "pipelined");
   sm("sm_shared", "shared", "alone");
   sm("sm_none", "none", "alone");
-  ways.push_back({"sim_pinned", "sim", {{"btl_sim_memory", "pinned"}}});
   return ways;
 }
 
@@ -62,9 +59,6 @@ class Remap : public ::testing::TestWithParam<Way> {
   void SetUp() override {
     if (memory::chosen_monitor()->monitor == nullptr) {
       GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
-    }
-    if (const auto can = btl::sim::Pages{}.can_pin(); GetParam().name == "sim_pinned" && !can) {
-      GTEST_SKIP() << "needs io_uring: a kernel and a sandbox that allow io_uring_setup: " << to_string(can.error());
     }
     auto connected = a.context->connect(b.context->address());
     ASSERT_TRUE(connected);

@@ -118,7 +118,6 @@ void aim(std::vector<std::byte>& message, const std::byte* region) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   opal::btl::sim::Config config;
   config.fabric = "fuzz";
-  config.memory = "on_demand";
   config.max_send = opal::ByteSize{1024};
   config.registrations = 4;
   Side a{config};

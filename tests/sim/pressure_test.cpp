@@ -77,15 +77,9 @@ class WorkingSet {
   std::byte* base_ = nullptr;
 };
 
-/// Registered pages are pinned, where the kernel allows it, or looked up at each access.
-class SimPressure : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Memory, SimPressure, ::testing::Values("auto", "on_demand"),
-                         [](const auto& info) { return std::string{info.param}; });
-
-TEST_P(SimPressure, AHundredThousandBuffersOverADeviceOfAThousandRegistrationsNeitherFailNorGrow) {
+TEST(SimPressure, AHundredThousandBuffersOverADeviceOfAThousandRegistrationsNeitherFailNorGrow) {
   config::Store limited;
   limited.set("btl_sim_registrations", "1000");
-  limited.set("btl_sim_memory", GetParam());
   Side a{"sim", am::ThreadLevel::single, {}, limited};
   Side b{"sim", am::ThreadLevel::single, {}, limited};
   const WorkingSet buffers;

@@ -13,8 +13,6 @@ namespace opal::btl::sim {
 /// Simulated processor time of a registration, in ns: per registration, and per page in addition.
 inline constexpr std::uint64_t kRegisterNs = 1000;
 inline constexpr std::uint64_t kRegisterPageNs = 100;
-/// Registrations larger than this use on-demand paging, also with memory=pinned.
-inline constexpr ByteSize kPinLimit = 64_MiB;
 
 struct Config {
   // The fabric.  Only `fabric` and `loss` are variables; a program sets the others for Fabric::drive().
@@ -34,7 +32,6 @@ struct Config {
   // A device.
   ByteSize max_send = 64_KiB;
   std::uint32_t window = 64;
-  std::string memory = "auto";
   std::uint32_t rails = 1;
   std::uint32_t registrations = 65536;
   ByteSize registered_bytes = 0_B;
@@ -55,12 +52,6 @@ inline constexpr config::Var<Config> kVars[] = {
      "Messages on their way from one endpoint, or not handled yet, before the next is refused.",
      {.min = 1, .max = 65536},
      "messages"},
-    {"memory",
-     &Config::memory,
-     config::Level::developer,
-     "How a device reaches registered memory: by the pages pinned at registration, by page table at each access, or "
-     "pinned where the kernel allows it.",
-     {.choices = "auto|pinned|on_demand"}},
     {"rails",
      &Config::rails,
      config::Level::developer,

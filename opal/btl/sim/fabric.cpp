@@ -110,7 +110,7 @@ FabricUse Fabric::use() const noexcept {
 Node& Fabric::plug(const Config& config) {
   const auto lock = guard();
   const auto id = static_cast<NodeId>(nodes_.size());
-  nodes_.push_back(std::make_unique<Node>(id, pages_, config, random_.next() | 1));
+  nodes_.push_back(std::make_unique<Node>(id, config, random_.next() | 1));
   silent_.push_back(false);
   return *nodes_.back();
 }

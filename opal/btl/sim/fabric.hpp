@@ -26,8 +26,7 @@
 
 #include "opal/btl/peer_id.hpp"
 #include "opal/btl/sim/config.hpp"
-#include "opal/btl/sim/memory/memory_unit.hpp"
-#include "opal/btl/sim/memory/pages.hpp"
+#include "opal/btl/sim/memory_unit.hpp"
 #include "opal/btl/sim/node.hpp"
 #include "opal/btl/sim/packet.hpp"
 #include "opal/btl/sim/random.hpp"
@@ -190,7 +189,6 @@ class OPAL_EXPORT Fabric {
   std::priority_queue<Event> events_;
   std::uint64_t next_event_ = 0;
   PacketPool packets_;
-  Pages pages_;
   std::vector<std::unique_ptr<Node>> nodes_;  // by id; null after unplug
   std::vector<bool> silent_;                  // by id: crashed as host or device; kept after unplug
   std::deque<NodeId> ready_;                  // driven only: for next_ready()

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "opal/btl/sim/memory/memory_unit.hpp"
+#include "opal/btl/sim/memory_unit.hpp"
 #include "opal/btl/sim/packet.hpp"
 #include "opal/core/system/fd.hpp"
 
@@ -13,8 +13,8 @@ namespace opal::btl::sim {
 class Endpoint;
 
 struct Node {
-  Node(NodeId id, Pages& pages, const Config& config, std::uint64_t first_generation) noexcept
-      : id(id), memory(pages, config, first_generation), window(config.window) {}
+  Node(NodeId id, const Config& config, std::uint64_t first_generation) noexcept
+      : id(id), memory(config, first_generation), window(config.window) {}
 
   const NodeId id;
   MemoryUnit memory;        // thread-safe

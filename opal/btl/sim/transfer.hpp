@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "opal/btl/atomic.hpp"
-#include "opal/btl/sim/memory/memory_unit.hpp"
+#include "opal/btl/sim/memory_unit.hpp"
 
 namespace opal::btl::sim {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registrations of a simulated device: pages held since registration, limits, costs, and the seam to the cache.
+// Registrations of a simulated device: limits, costs, accesses, and the seam to the cache.
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
@@ -44,96 +44,6 @@ class SimMemory : public ::testing::Test {
   Side& b = world.add();
   btl::Endpoint& to_b = *a.connect(b);
 };
-
-/// The same where stale pages are to be seen.
-class SimPinnedMemory : public SimMemory {
- protected:
-  void SetUp() override {
-    btl::sim::Pages pages;
-    if (const auto can = pages.can_pin(); !can) {
-      GTEST_SKIP() << "needs io_uring: a kernel and a sandbox that allow io_uring_setup: " << to_string(can.error());
-    }
-  }
-};
-
-/// Anonymous memory that is replaced at the same address.
-class Replaceable {
- public:
-  explicit Replaceable(std::byte content) : mapping_(*Mapping::anonymous(kSize)) { fill(content); }
-  void replace(std::byte content) {
-    ASSERT_EQ(::mmap(mapping_.data(), kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-              mapping_.data());
-    fill(content);
-  }
-  [[nodiscard]] std::byte* data() const { return mapping_.data(); }
-  [[nodiscard]] bool holds(std::byte content) const {
-    return std::all_of(data(), data() + kSize, [&](std::byte byte) { return byte == content; });
-  }
-
- private:
-  void fill(std::byte content) { std::memset(data(), static_cast<int>(content), kSize); }
-  Mapping mapping_;
-};
-
-constexpr std::byte kOld{0x01};
-constexpr std::byte kNew{0x02};
-
-TEST_F(SimPinnedMemory, AStaleRegistrationReadsTheOldPagesAndWritesThemUnseen) {
-  Replaceable memory{kOld};
-  const auto handle = b.module().register_memory(memory.data(), kSize, Rights::all);
-  ASSERT_TRUE(handle);
-  EXPECT_EQ(use(b).pinned, 1U);
-  memory.replace(kNew);
-  for (const std::size_t size : {std::size_t{8}, kSize}) {  // in the packet, and page to page
-    std::vector<std::byte> read(size);
-    EXPECT_EQ(get(read.data(), memory.data(), *handle, size).code, Errc{});
-    EXPECT_THAT(read, ::testing::Each(kOld)) << "the device holds the pages that were there at registration";
-    const std::vector<std::byte> written(size, std::byte{0x03});
-    EXPECT_EQ(put(written.data(), memory.data(), *handle, size).code, Errc{});
-    EXPECT_TRUE(memory.holds(kNew)) << "what the program sees is not what the device wrote";
-    EXPECT_EQ(get(read.data(), memory.data(), *handle, size).code, Errc{});
-    EXPECT_EQ(read, written);
-    EXPECT_EQ(put(std::vector<std::byte>(size, kOld).data(), memory.data(), *handle, size).code, Errc{});
-  }
-  const auto fresh = b.module().register_memory(memory.data(), kSize, Rights::all);
-  ASSERT_TRUE(fresh);
-  std::vector<std::byte> read(kSize);
-  EXPECT_EQ(get(read.data(), memory.data(), *fresh, kSize).code, Errc{});
-  EXPECT_THAT(read, ::testing::Each(kNew));
-}
-
-TEST_F(SimPinnedMemory, AStaleLocalRegistrationSendsOldBytes) {
-  Replaceable source{kOld};
-  std::vector<std::byte> target(kSize);
-  const auto remote = b.module().register_memory(target.data(), kSize, Rights::all);
-  const auto local = a.module().register_memory(source.data(), kSize, Rights::none);
-  ASSERT_TRUE(remote && local);
-  source.replace(kNew);
-  EXPECT_EQ(finish([&](Completion& completion) {
-              return a.module().put(to_b, source.data(), &*local, address_of(target.data()), *remote, kSize,
-                                    completion);
-            }).code,
-            Errc{});
-  EXPECT_THAT(target, ::testing::Each(kOld));
-}
-
-TEST_F(SimPinnedMemory, ACacheThatHearsOfTheRemapNeverYieldsOldBytesAndOneThatDoesNotYieldsThem) {
-  ModuleDevice device{b.module()};
-  rcache::Cache cache{device};
-  Replaceable memory{kOld};
-  const auto read_through_cache = [&] {
-    auto lease = cache.get(memory.data(), kSize, static_cast<rcache::Access>(Rights::remote_read));
-    EXPECT_TRUE(lease);
-    std::vector<std::byte> read(kSize);
-    EXPECT_EQ(get(read.data(), memory.data(), (*lease)->cookie().get<MemoryHandle>(), kSize).code, Errc{});
-    return read;
-  };
-  EXPECT_THAT(read_through_cache(), ::testing::Each(kOld));
-  memory.replace(kNew);
-  EXPECT_THAT(read_through_cache(), ::testing::Each(kOld)) << "the cache was not told: the bug that the device shows";
-  EXPECT_EQ(cache.invalidate(memory.data(), kSize), 1U);
-  EXPECT_THAT(read_through_cache(), ::testing::Each(kNew));
-}
 
 TEST_F(SimMemory, OverALimitTheDeviceRefusesAndTheCacheEvicts) {
   World::module(b).memory().set_limits({.count = 10, .bytes = 100 * kPage});
@@ -237,24 +147,21 @@ TEST_F(SimMemory, ARegistrationThatEndsUnderAnOperationFailsThatOperationAlone) 
   EXPECT_EQ(use(b).faults, 1U);
 }
 
-TEST_F(SimMemory, OnDemandAnUnmappedPageFailsTheOperation) {
-  Side& c = world.add({{"memory", "on_demand"}});
-  btl::Endpoint& to_c = *a.connect(c);
+TEST_F(SimMemory, AnUnmappedPageFailsTheOperation) {
   auto memory = *Mapping::anonymous(4 * kPage);
-  const auto handle = c.module().register_memory(memory.data(), 4 * kPage, Rights::all);
+  const auto handle = b.module().register_memory(memory.data(), 4 * kPage, Rights::all);
   ASSERT_TRUE(handle);
   ASSERT_EQ(::mprotect(memory.data() + kPage, kPage, PROT_NONE), 0);
   std::vector<std::byte> read(4 * kPage);
-  const auto get_from_c = [&](std::size_t offset, std::size_t size) {
+  const auto get_from_b = [&](std::size_t offset, std::size_t size) {
     return finish([&](Completion& completion) {
-      return a.module().get(to_c, read.data(), nullptr, address_of(memory.data()) + offset, *handle, size, completion);
+      return a.module().get(to_b, read.data(), nullptr, address_of(memory.data()) + offset, *handle, size, completion);
     });
   };
-  EXPECT_EQ(get_from_c(0, kPage).code, Errc{});
-  EXPECT_EQ(get_from_c(kPage, kPage).code, Errc::invalid_argument);
-  EXPECT_EQ(get_from_c(0, 4 * kPage).code, Errc::invalid_argument);
-  EXPECT_EQ(get_from_c(2 * kPage, 2 * kPage).code, Errc{}) << "the device goes on";
-  EXPECT_EQ(use(c).pinned, 0U);
+  EXPECT_EQ(get_from_b(0, kPage).code, Errc{});
+  EXPECT_EQ(get_from_b(kPage, kPage).code, Errc::invalid_argument);
+  EXPECT_EQ(get_from_b(0, 4 * kPage).code, Errc::invalid_argument);
+  EXPECT_EQ(get_from_b(2 * kPage, 2 * kPage).code, Errc{}) << "the device goes on";
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/memory/memory_unit.hpp — the registrations of one simulated device: key, bounds, rights and, if it is
-// pinned, the pages that were there when it was made.  An access with a key that was removed or invalidated, outside
-// the bounds or without the right is an error.  Number and bytes are limited as on a device; tests set the limits.
-// Borrows Pages, which must outlive it.
+// opal/btl/sim/memory_unit.hpp — the registrations of one simulated device: key, bounds and rights.  An access with a
+// key that was removed or invalidated, outside the bounds or without the right is an error.  Number and bytes are
+// limited as on a device; tests set the limits.
+// The device accesses what is mapped at the time, as with on-demand paging.  An unmapped page is an error, no signal.
+// All devices are in one process, so an address names the same memory for each.
 // Threads: safe from any thread, since registration caches call from any.
 #pragma once
 #include <cstdint>
@@ -11,8 +12,9 @@
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/sim/config.hpp"
-#include "opal/btl/sim/memory/pages.hpp"
+#include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
 #include "opal/core/sync/backlog.hpp"
 
 namespace opal::btl::sim {
@@ -41,7 +43,6 @@ struct MemoryLimits {
 struct MemoryUse {
   std::uint64_t count = 0;       ///< registrations now
   std::uint64_t bytes = 0;       ///< sum of their sizes
-  std::uint64_t pinned = 0;      ///< how many of them are pinned
   std::uint64_t registered = 0;  ///< registrations made so far
   std::uint64_t most_count = 0;  ///< largest count so far
   std::uint64_t most_bytes = 0;  ///< largest bytes so far
@@ -53,15 +54,11 @@ class OPAL_EXPORT MemoryUnit {
  public:
   /// `first_generation`: odd and random, so that the handle of another device is refused; 0 and even numbers are never
   /// used.
-  MemoryUnit(Pages& pages, const Config& config, std::uint64_t first_generation) noexcept;
-  ~MemoryUnit();
+  MemoryUnit(const Config& config, std::uint64_t first_generation) noexcept;
   MemoryUnit(const MemoryUnit&) = delete;
   MemoryUnit& operator=(const MemoryUnit&) = delete;
 
-  /// Memory above kPinLimit, and memory that cannot be pinned and that peers may not write, is reached on demand.
-  /// Errors: limit_reached (set_limits(); with btl_sim_memory=pinned also the kernel's limit), invalid_argument (the
-  /// range wraps; or peers may write it, and it is not mapped or cannot be pinned), not_supported
-  /// (btl_sim_memory=pinned, and this kernel does not pin).
+  /// Errors: limit_reached (set_limits()), invalid_argument (the range wraps).
   Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights) noexcept;
   /// Errors: invalid_argument (removed before, or of another device).  A stale handle can be removed.
   Result<void> remove(const MemoryHandle& handle) noexcept;
@@ -73,7 +70,8 @@ class OPAL_EXPORT MemoryUnit {
   /// Whether an access to [address, +size) with `key` is allowed.  Errors: invalid_argument (stale, out of bounds),
   /// permission.
   Result<void> check(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept;
-  /// Checks and copies, both under one lock: no access comes after a remove().  Errors: check()'s, and Pages'.
+  /// Checks and copies, both under one lock: no access comes after a remove().  Errors: check()'s, and
+  /// invalid_argument (not mapped; a part may have been copied).
   Result<void> read(const Key& key, std::uint64_t address, MutableBytes out, Rights wanted) noexcept;
   Result<void> write(const Key& key, std::uint64_t address, ByteSpan bytes, Rights wanted) noexcept;
 
@@ -86,19 +84,12 @@ class OPAL_EXPORT MemoryUnit {
     std::uint64_t base = 0;
     std::uint64_t size = 0;
     Rights rights = Rights::none;
-    Pin pin;
     bool stale = false;  // invalidated: refuses accesses, not removed yet
   };
-  /// btl_sim_memory.  automatic: pinned where the kernel allows it.
-  enum class Mode : std::uint8_t { automatic, pinned, on_demand };
 
-  Result<Pin> pin(void* base, std::uint64_t size, Rights rights) noexcept;
-  Result<Slot*> find_locked(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept;
-
+  Result<void> check_locked(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept;
   void mark_stale_locked() noexcept;
 
-  Pages& pages_;
-  const Mode mode_;
   mutable std::mutex mutex_;
   MemoryLimits limits_;
   MemoryUse use_;

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/sim/memory/memory_unit.hpp"
+#include "opal/btl/sim/memory_unit.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 
-#include "opal/core/log.hpp"
+#include "opal/core/system/guarded_copy.hpp"
 
 namespace opal::btl::sim {
+namespace {
+
+std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
+
+Result<void> copy(std::byte* to, const std::byte* from, std::size_t size, std::uint64_t remote) noexcept {
+  if (guarded_copy(to, from, size)) return {};
+  return Error{Errc::invalid_argument, EFAULT, "sim: a device accessed memory that is not there", remote};
+}
+
+}  // namespace
 
 Result<Key> key_of(const MemoryHandle& handle) noexcept {
   Key key{};
@@ -16,34 +27,9 @@ Result<Key> key_of(const MemoryHandle& handle) noexcept {
   return key;
 }
 
-MemoryUnit::MemoryUnit(Pages& pages, const Config& config, std::uint64_t first_generation) noexcept
-    : pages_(pages),
-      mode_(config.memory == "pinned"      ? Mode::pinned
-            : config.memory == "on_demand" ? Mode::on_demand
-                                           : Mode::automatic),
-      limits_{config.registrations, config.registered_bytes.bytes == 0 ? UINT64_MAX : config.registered_bytes.bytes},
+MemoryUnit::MemoryUnit(const Config& config, std::uint64_t first_generation) noexcept
+    : limits_{config.registrations, config.registered_bytes.bytes == 0 ? UINT64_MAX : config.registered_bytes.bytes},
       next_generation_(first_generation) {}
-
-MemoryUnit::~MemoryUnit() {
-  for (const Slot& slot : slots_) pages_.unpin(slot.pin);
-}
-
-/// Pages for a new registration; none when it is to be reached on demand.
-Result<Pin> MemoryUnit::pin(void* base, std::uint64_t size, Rights rights) noexcept {
-  if (mode_ == Mode::on_demand || size == 0 || size > kPinLimit.bytes) return Pin{};
-  const Result<Pin> pin = pages_.pin(base, size);
-  if (pin) return pin;
-  const Error& why = pin.error();
-  // What the kernel pins must be writable; memory that is only read from need not be.
-  const bool read_only = why.code == Errc::invalid_argument && !includes(rights, Rights::remote_write) &&
-                         !includes(rights, Rights::remote_atomic);
-  if (read_only) return Pin{};
-  if (mode_ == Mode::pinned || why.code == Errc::invalid_argument) return why;
-  log::once(log::Level::info, "sim.unpinned", "sim",
-            "memory of simulated devices is not pinned ({}): stale registrations are not told from good ones",
-            to_string(why));
-  return Pin{};
-}
 
 Result<MemoryHandle> MemoryUnit::add(void* base, std::uint64_t size, Rights rights) noexcept {
   const auto address = reinterpret_cast<std::uint64_t>(base);
@@ -55,7 +41,6 @@ Result<MemoryHandle> MemoryUnit::add(void* base, std::uint64_t size, Rights righ
     ++use_.refused;
     return Error{Errc::limit_reached, 0, "register_memory(sim): the device has no room", size};
   }
-  OPAL_TRY_ASSIGN(const Pin pinned, pin(base, size, rights));
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.emplace_back();
@@ -64,11 +49,10 @@ Result<MemoryHandle> MemoryUnit::add(void* base, std::uint64_t size, Rights righ
   free_.pop_back();
   mark_stale_locked();    // first: it may mark every slot
   next_generation_ += 2;  // stays odd: never the generation of a free slot
-  slots_[index] = {next_generation_, address, size, rights, pinned};
+  slots_[index] = {next_generation_, address, size, rights};
   ++use_.count;
   ++use_.registered;
   use_.bytes += size;
-  use_.pinned += pinned ? 1 : 0;
   use_.most_count = std::max(use_.most_count, use_.count);
   use_.most_bytes = std::max(use_.most_bytes, use_.bytes);
   const Key key{kKeyMagic, next_generation_, address, size, index, static_cast<std::uint32_t>(rights)};
@@ -86,8 +70,6 @@ Result<void> MemoryUnit::remove(const MemoryHandle& handle) noexcept {
   Slot& slot = slots_[key.slot];
   --use_.count;
   use_.bytes -= slot.size;
-  use_.pinned -= slot.pin ? 1 : 0;
-  pages_.unpin(slot.pin);
   slot = {};
   free_.push_back(key.slot);
   return {};
@@ -111,15 +93,15 @@ void MemoryUnit::mark_stale_locked() noexcept {
   }
 }
 
-Result<MemoryUnit::Slot*> MemoryUnit::find_locked(const Key& key, std::uint64_t address, std::uint64_t size,
-                                                  Rights wanted) noexcept {
+Result<void> MemoryUnit::check_locked(const Key& key, std::uint64_t address, std::uint64_t size,
+                                      Rights wanted) noexcept {
   mark_stale_locked();
   if (key.slot >= slots_.size() || key.generation == 0 || slots_[key.slot].generation != key.generation ||
       slots_[key.slot].stale) {
     ++use_.faults;
     return Error{Errc::invalid_argument, 0, "sim: the registration was removed or invalidated", address};
   }
-  Slot& slot = slots_[key.slot];
+  const Slot& slot = slots_[key.slot];
   if (address < slot.base || size > slot.size || address - slot.base > slot.size - size) {
     ++use_.faults;
     return Error{Errc::invalid_argument, 0, "remote address outside the registered region", address};
@@ -128,25 +110,24 @@ Result<MemoryUnit::Slot*> MemoryUnit::find_locked(const Key& key, std::uint64_t 
     ++use_.faults;
     return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
   }
-  return &slot;
+  return {};
 }
 
 Result<void> MemoryUnit::check(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept {
   const std::lock_guard lock{mutex_};
-  OPAL_TRY_ASSIGN([[maybe_unused]] const Slot* slot, find_locked(key, address, size, wanted));
-  return {};
+  return check_locked(key, address, size, wanted);
 }
 
 Result<void> MemoryUnit::read(const Key& key, std::uint64_t address, MutableBytes out, Rights wanted) noexcept {
   const std::lock_guard lock{mutex_};
-  OPAL_TRY_ASSIGN(const Slot* slot, find_locked(key, address, out.size(), wanted));
-  return pages_.read(slot->pin, address, out);
+  OPAL_TRY(check_locked(key, address, out.size(), wanted));
+  return copy(out.data(), at(address), out.size(), address);
 }
 
 Result<void> MemoryUnit::write(const Key& key, std::uint64_t address, ByteSpan bytes, Rights wanted) noexcept {
   const std::lock_guard lock{mutex_};
-  OPAL_TRY_ASSIGN(const Slot* slot, find_locked(key, address, bytes.size(), wanted));
-  return pages_.write(slot->pin, address, bytes);
+  OPAL_TRY(check_locked(key, address, bytes.size(), wanted));
+  return copy(at(address), bytes.data(), bytes.size(), address);
 }
 
 void MemoryUnit::set_limits(const MemoryLimits& limits) noexcept {
