@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "opal/core/clock.hpp"
-
 namespace opal::gpu {
 namespace {
 
@@ -35,12 +33,11 @@ Status refused(std::string why) { return {.loaded = false, .driver_version = 0, 
 
 const Driver& driver() noexcept { return loaded; }
 
-Result<void> wait_for(CUstream stream, std::chrono::milliseconds timeout) noexcept {
-  const Deadline deadline = Deadline::after(timeout);
+Result<void> wait_for(CUstream stream, Deadline deadline) noexcept {
   for (;;) {
     const CUresult result = driver().stream_query(stream);
     if (result != CUDA_ERROR_NOT_READY) return check(result, "cuStreamQuery");
-    if (deadline.expired()) return Error{Errc::timed_out, 0, "gpu: the copy does not end"};
+    if (deadline.expired()) return Error{Errc::timed_out, 0, "gpu: the stream is still at work"};
   }
 }
 

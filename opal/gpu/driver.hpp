@@ -3,8 +3,7 @@
 // Private to opal/gpu.
 // Threads: constant after load_driver().
 #pragma once
-#include <chrono>
-
+#include "opal/core/clock.hpp"
 #include "opal/core/result.hpp"
 #include "opal/gpu/cuda_api.hpp"
 #include "opal/gpu/gpu.hpp"
@@ -39,9 +38,8 @@ inline Result<void> check(CUresult result, const char* where) noexcept {
   return error_of(result, where);
 }
 
-/// Waits until all work in the stream is done.  Polls, since cuStreamSynchronize never returns if a device hangs.
-/// Errors: timed_out, those of cuStreamQuery.
-Result<void> wait_for(CUstream stream, std::chrono::milliseconds timeout) noexcept;
+/// Waits until all work in the stream is done.  Errors: timed_out, those of cuStreamQuery.
+Result<void> wait_for(CUstream stream, Deadline deadline = Deadline::never()) noexcept;
 
 /// Checks that `size` bytes from `address` are mapped: the mapping of a peer's memory may be smaller than the size that
 /// the peer sent.  Success also if the driver cannot report the range of the mapping.  Errors: protocol (smaller).

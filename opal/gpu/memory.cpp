@@ -57,7 +57,7 @@ MemoryKind kind_on_device(const Attributes& attributes, const void* address) noe
 void wait_for_default_stream(const Memory& memory) noexcept {
   const auto work = WorkContext::of(memory);
   if (!work) return;
-  if (const auto current = CurrentContext::enter(work->handle())) (void)wait_for(nullptr, kFirstUse);
+  if (const auto current = CurrentContext::enter(work->handle())) (void)wait_for(nullptr, Deadline::after(kFirstUse));
 }
 
 }  // namespace

@@ -422,53 +422,6 @@ TEST(SmcudaTransfer, ClosingTheModuleInTheMiddleOfACopyWaitsForIt) {
       });
 }
 
-// A device that hangs must not take the process with it.
-TEST(SmcudaTransfer, ACopyThatNeverEndsDoesNotHoldUpADisconnectForEver) {
-  if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
-  btl::smcuda::Settings settings;
-  settings.own.copy_timeout = std::chrono::milliseconds{20};
-  in_two_processes(
-      [](const Channel& other) {
-        const CudaProgram program;
-        DeviceBuffer buffer{kSize};
-        SideEnd here{other};
-        here.connect_gpus(buffer.at());
-        const auto handle = here.module().register_memory(buffer.at(), kSize, Rights::all);
-        send(other, Window{buffer.at(), *handle});
-        here.until([&] { return !here.side.failures.empty(); });
-        EXPECT_TRUE(other.expect("closed"));
-      },
-      [&](const Channel& other) {
-        const CudaProgram program;
-        Control& control = *cuda_double::control();
-        const DeviceBuffer to{kSize};
-        opal::test::CountedCompletion gets[3];
-        {
-          SideEnd here{other, settings};
-          here.leaves_at_once = true;
-          here.connect_gpus(to.at());
-          const auto window = receive<Window>(other);
-          ASSERT_EQ(here.get(to.at(), window.address, window.memory(), 64).code, Errc{});
-          control.set(Setting::hold, 1);
-          for (auto& get : gets) {
-            ASSERT_EQ(here.module().get(*here.peer, to.at(), nullptr, window.address, window.memory(), 64, get),
-                      Post::queued);
-          }
-          here.module().disconnect(*here.peer);
-          for (const auto& get : gets) {
-            EXPECT_EQ(get.calls, 1);
-            EXPECT_EQ(get.error.code, Errc::timed_out);
-          }
-          EXPECT_EQ(here.module().copying(), 0u);
-        }
-        EXPECT_EQ(control.count(Count::opened), 1u) << "the device may still read from it";
-        control.set(Setting::hold, 0);
-        control.release(10);
-        for (const auto& get : gets) EXPECT_EQ(get.calls, 1) << "told once";
-        other.send("closed");
-      });
-}
-
 TEST(SmcudaTransfer, AtomicsOnGpuMemoryAreRefused) {
   with_owner([](SideEnd& here, const MemoryHandle& handle, std::uint64_t address) {
     Completion completion;

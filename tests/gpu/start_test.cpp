@@ -6,11 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdlib>
 
 #include "opal/gpu/context.hpp"
-#include "opal/gpu/copies/copier.hpp"
 #include "opal/gpu/copies/copy.hpp"
 #include "opal/gpu/memory.hpp"
 #include "opal/gpu/sharing/device.hpp"
@@ -198,27 +196,6 @@ TEST(GpuStart, WithADriverAPageThatIsKnownCostsNoCallOfTheDriver) {
   EXPECT_EQ(steps->front().system_calls, 0u);
 }
 #endif
-
-// A device that hangs must not take the process with it, nor hold up each further copy as long as the first.
-TEST(GpuStart, ACopyThatDoesNotEndIsGivenUpAndTheNextOnesAreRefusedUntilItHas) {
-  in_own_process([] {
-    const CudaProgram program;
-    constexpr std::chrono::milliseconds kTimeout{20};
-    Control* const control = cuda_double::control();
-    if (control == nullptr) return;
-    const std::vector<std::byte> bytes = pattern(64);
-    const DeviceBuffer device{64};
-    ASSERT_TRUE(copy(device.at(), bytes.data(), 64));
-    control->set(Setting::hold, 1);
-    EXPECT_EQ(copy_within(kTimeout, device.at(), bytes.data(), 64).error().code, Errc::timed_out);
-    const std::uint64_t looks = control->calls("cuStreamQuery");
-    EXPECT_EQ(copy_within(kTimeout, device.at(), bytes.data(), 64).error().code, Errc::timed_out);
-    EXPECT_EQ(control->calls("cuStreamQuery"), looks + 1);
-    control->set(Setting::hold, 0);
-    EXPECT_TRUE(copy(device.at(), bytes.data(), 64)) << "the device has come back";
-    EXPECT_EQ(device.read(), bytes);
-  });
-}
 
 }  // namespace
 }  // namespace opal::gpu::test

@@ -17,7 +17,6 @@ struct StagedTransfers::Chunk : btl::TransferPiece {
   std::byte* data = nullptr;
   Next next = Next::copy;
   bool copying = false;
-  bool lost = false;  // a copy from or to it timed out: never reused
 };
 
 StagedTransfers::StagedTransfers(const gpu::Config& config)
@@ -27,13 +26,12 @@ StagedTransfers::~StagedTransfers() = default;
 Result<void> StagedTransfers::make_chunks() noexcept try {
   if (!chunks_.empty()) return {};
   const auto each = static_cast<std::size_t>(config_.stage_chunk.bytes);
-  OPAL_TRY(memory_.make(each * config_.stage_chunks));
+  OPAL_TRY_ASSIGN(memory_, gpu::StagingMemory::make(each * config_.stage_chunks));
   free_.reserve(config_.stage_chunks);
-  queues_.reserve(config_.stage_chunks);
   chunks_.resize(config_.stage_chunks);
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     Chunk& chunk = chunks_[i];
-    chunk.data = memory_.data() + i * each;
+    chunk.data = memory_.pages.data() + i * each;
     free_.push_back(&chunk);
   }
   return {};
@@ -46,11 +44,8 @@ Post StagedTransfers::transfer(Kind kind, btl::Endpoint& to, std::byte* here, st
   if (to.dead()) return btl::refuse(completion, to.error());
   if (&to == leaving_) return btl::refuse(completion, {Errc::canceled, 0, "am: disconnected"});
   if (const auto made = make_chunks(); !made) return btl::refuse(completion, made.error());
-  if (memory_.lost())
-    return btl::refuse(completion,
-                       {Errc::os, 0, "am: GPU memory is not staged any more: the device has stopped copying"});
   if (size == 0) {  // the transport checks the bounds
-    return to.module().transfer(kind, to, memory_.data(), nullptr, remote_address, remote, 0, completion);
+    return to.module().transfer(kind, to, memory_.pages.data(), nullptr, remote_address, remote, 0, completion);
   }
   const auto memory = gpu::inspect(here);
   if (!memory) return btl::refuse(completion, memory.error());
@@ -129,11 +124,6 @@ StagedTransfers::Move StagedTransfers::copy(Chunk& chunk) noexcept {
 StagedTransfers::Move StagedTransfers::copied(Chunk& chunk, const Result<void>& result) noexcept {
   btl::RdmaOperation& operation = *chunk.operation;
   chunk.copying = false;
-  // The device may still access the chunk.
-  if (!result && result.error().code == Errc::timed_out) {
-    memory_.lose();
-    chunk.lost = true;
-  }
   if (!result) fail(operation, result.error());
   if (operation.failed() || !operation.is_put()) return Move::ended;
   chunk.next = Chunk::Next::post;
@@ -147,10 +137,7 @@ StagedTransfers::Move StagedTransfers::moved(btl::TransferPiece& piece) noexcept
   return operation.failed() || operation.is_put() ? Move::ended : copy(static_cast<Chunk&>(piece));
 }
 
-void StagedTransfers::release(btl::TransferPiece& piece) noexcept {
-  auto& chunk = static_cast<Chunk&>(piece);
-  if (!chunk.lost) free_.push_back(&chunk);
-}
+void StagedTransfers::release(btl::TransferPiece& piece) noexcept { free_.push_back(&static_cast<Chunk&>(piece)); }
 
 void StagedTransfers::end(btl::RdmaOperation& operation) noexcept {
   contexts_[operation.slot].reset();
@@ -165,13 +152,10 @@ void StagedTransfers::disconnecting(btl::Endpoint& endpoint, const Error& why) n
 void StagedTransfers::abandon(btl::Endpoint& endpoint, const Error& why) noexcept {
   fail(endpoint, why);
   // A chunk is free only when the GPU's copy is complete.
-  std::vector<std::uint64_t> queues = std::exchange(queues_, {});  // a completion may call abandon() again
-  for (const Chunk& chunk : chunks_) {
-    if (chunk.copying && chunk.operation->to == &endpoint) queues.push_back(queue_of(chunk));
-  }
-  copier_.finish(queues);
-  queues.clear();
-  queues_ = std::move(queues);
+  copier_.progress_until([&] {
+    return std::ranges::none_of(chunks_,
+                                [&](const Chunk& chunk) { return chunk.copying && chunk.operation->to == &endpoint; });
+  });
   TransferEngine::abandon(endpoint, why);
 }
 

@@ -13,7 +13,7 @@
 #include "opal/btl/shared/transfer_engine.hpp"
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/copies/copier.hpp"
-#include "opal/gpu/copies/staging_memory.hpp"
+#include "opal/gpu/copies/pinned.hpp"
 
 namespace opal::am {
 
@@ -64,7 +64,6 @@ class StagedTransfers final : btl::TransferEngine {
   gpu::StagingMemory memory_;  // of all chunks, allocated at the first transfer
   std::vector<Chunk> chunks_;
   std::vector<Chunk*> free_;
-  std::vector<std::uint64_t> queues_;  // scratch space of abandon(), which must not allocate
   btl::RdmaOperations table_;
   std::deque<std::optional<gpu::WorkContext>> contexts_;  // by the operation's slot
   std::deque<btl::RdmaOperation*> unstarted_;             // operations with bytes that have no chunk yet; oldest first

@@ -46,16 +46,15 @@ void GpuTarget::make_slots() noexcept try {
   const gpu::Config& config = gpu::started_with();
   slot_size_ = (room() + 63) / 64 * 64;
   const std::size_t count = std::max<std::size_t>(2, config.stage_chunk.bytes * config.stage_chunks / slot_size_);
-  if (const auto made = memory_.make(slot_size_ * count); !made) {
-    return log::info("btl", "GPU memory is not staged: {}", to_string(made.error()));
-  }
+  auto made = gpu::StagingMemory::make(slot_size_ * count);
+  if (!made) return log::info("btl", "GPU memory is not staged: {}", to_string(made.error()));
+  memory_ = std::move(*made);
   slots_.resize(count);
   free_.reserve(count);
-  queues_.reserve(count);
   for (std::size_t i = count; i > 0; --i) {
     Slot& slot = slots_[i - 1];
     slot.owner = this;
-    slot.data = memory_.data() + (i - 1) * slot_size_;
+    slot.data = memory_.pages.data() + (i - 1) * slot_size_;
     free_.push_back(&slot);
   }
 } catch (const std::bad_alloc&) {
@@ -63,7 +62,7 @@ void GpuTarget::make_slots() noexcept try {
 }
 
 GpuTarget::Slot* GpuTarget::take_slot() noexcept {
-  if (free_.empty() || memory_.lost()) return nullptr;
+  if (free_.empty()) return nullptr;
   Slot* const slot = free_.back();
   free_.pop_back();
   return slot;
@@ -84,7 +83,6 @@ Result<void> GpuTarget::start(Slot& slot, Transfer& transfer, std::uint64_t gene
                                &slot};
   const auto started = copier_.copy(transfer.work->handle(), queue_of(slot), to, from, slot.size, done);
   if (!started) {
-    if (started.error().code == Errc::timed_out) memory_.lose();
     give_back(slot);
     return started;
   }
@@ -99,7 +97,6 @@ Result<void> GpuTarget::start(Slot& slot, Transfer& transfer, std::uint64_t gene
 /// registration_ended(): progress() posts.
 void GpuTarget::copied(Slot& slot, const Result<void>& result) noexcept {
   slot.copying = false;
-  if (!result && result.error().code == Errc::timed_out) memory_.lose();  // the GPU may still access it
   Transfer* const transfer = slot.transfer;
   if (transfer == nullptr) return give_back(slot);
   --transfer->under_way;
@@ -108,11 +105,10 @@ void GpuTarget::copied(Slot& slot, const Result<void>& result) noexcept {
 }
 
 void GpuTarget::registration_ended(std::uint64_t generation) noexcept {
-  queues_.clear();
-  for (const Slot& slot : slots_) {
-    if (slot.copying && slot.generation == generation) queues_.push_back(queue_of(slot));
-  }
-  copier_.finish(queues_);
+  copier_.progress_until([&] {
+    return std::ranges::none_of(slots_,
+                                [&](const Slot& slot) { return slot.copying && slot.generation == generation; });
+  });
 }
 
 // ---- Transfers

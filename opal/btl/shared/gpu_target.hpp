@@ -22,7 +22,7 @@
 #include "opal/core/error.hpp"
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/copies/copier.hpp"
-#include "opal/gpu/copies/staging_memory.hpp"
+#include "opal/gpu/copies/pinned.hpp"
 
 namespace opal::btl {
 
@@ -115,7 +115,6 @@ class GpuTarget final : RegistrationTable::Follower {
   std::size_t slot_size_ = 0;
   std::vector<Slot> slots_;  // empty: no staging memory
   std::vector<Slot*> free_;
-  std::vector<std::uint64_t> queues_;  // scratch of registration_ended(), which must not allocate
   std::list<Transfer> transfers_;
   gpu::Copier copier_;
 };

@@ -4,14 +4,12 @@
 
 #include <utility>
 
-#include "opal/gpu/lost.hpp"
-
 namespace opal::btl::smcuda {
 
 Module::Module(const ModuleParameters& parameters, const Settings& settings, Parts parts)
     : sm::Module(parameters, std::move(parts)),
       settings_(settings),
-      copier_(std::make_unique<gpu::Copier>(settings.gpu, settings.own.copy_timeout)) {}
+      copier_(std::make_unique<gpu::Copier>(settings.gpu)) {}
 
 Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Settings& settings) {
   OPAL_TRY_ASSIGN(Parts parts, Parts::make(parameters, settings.host));
@@ -28,7 +26,6 @@ Module::~Module() {
   // copier_.reset() runs completions.  If one posts again, refused_access keeps it from using copier_.
   for (auto& [endpoint, peer] : peers_) peer.refused_access = true;
   copier_.reset();  // waits for the copies and completes them
-  while (!peers_.empty()) forget(peers_.begin());
 }
 
 Peer& Module::peer_of(btl::Endpoint& endpoint) { return peers_[&endpoint]; }
@@ -43,15 +40,10 @@ void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
   const auto found = peers_.find(&endpoint);
   if (found == peers_.end()) return;
   // A copy cannot be cancelled, and its buffers cannot be used before it has ended.
-  const std::uint64_t queue = queue_of(found->second);
-  if (found->second.copying != 0) copier_->finish({&queue, 1});
+  const Peer& peer = found->second;  // completions may add peers, which keeps the reference valid, not the iterator
+  copier_->progress_until([&] { return peer.copying == 0; });
   endpoint.gpu_direct = false;
-  forget(found);
-}
-
-void Module::forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept {
-  auto node = peers_.extract(peer);
-  if (node.mapped().lost) gpu::keep_for_good(std::move(node));
+  peers_.erase(&endpoint);
 }
 
 bool Module::arm() noexcept {
@@ -77,7 +69,6 @@ Result<void> Module::release_remote_memory() noexcept {
     return Error{Errc::busy, 0, "smcuda: copies from or to GPU memory of peers are in flight", active};
   }
   for (auto& [endpoint, peer] : peers_) {
-    if (peer.lost) continue;  // a copy did not end: nothing of this peer may be unmapped
     for (const auto& window : peer.windows) {
       window->kept.flush();
       window->passing.flush();

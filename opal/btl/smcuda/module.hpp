@@ -87,7 +87,6 @@ class OPAL_EXPORT Module final : public sm::Module {
   void on_file(btl::Endpoint& from, sm::ReceivedHello& answer) noexcept override;
   std::size_t tell_freed() noexcept;
   static std::uint64_t queue_of(const Peer& peer) noexcept;
-  void forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept;
 
   // one_sided.cpp
   Post transfer_gpu(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
@@ -95,7 +94,6 @@ class OPAL_EXPORT Module final : public sm::Module {
   Result<Post> copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
                            const wire::GpuHandle& target, std::uint64_t size, Completion& completion) noexcept;
   static void copied(void* user, const Result<void>& result) noexcept;
-  static void keep_if_lost(Copying& copying, const Error& why) noexcept;
 
   bool attend(std::size_t& count) noexcept override;
   void abandon(btl::Endpoint& endpoint, const Error& why) noexcept override;

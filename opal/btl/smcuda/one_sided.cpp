@@ -6,7 +6,6 @@
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
-#include "opal/gpu/lost.hpp"
 
 namespace opal::btl::smcuda {
 namespace {
@@ -129,7 +128,6 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   const auto started = kind == Kind::put ? copier_->copy(window->work.handle(), queue, remote, here, size, done)
                                          : copier_->copy(window->work.handle(), queue, here, remote, size, done);
   if (!started) {
-    keep_if_lost(copying, started.error());
     copying.mapped = {};
     (void)operations().end(*operation);
     if (started.error().code == Errc::busy) return Post::again;
@@ -145,16 +143,8 @@ std::uint64_t Module::queue_of(const Peer& peer) noexcept {
   return reinterpret_cast<std::uintptr_t>(&peer) / sizeof(Peer);
 }
 
-/// If the copy has not ended, keeps its mapping for ever, since the device may still use it.
-void Module::keep_if_lost(Copying& copying, const Error& why) noexcept {
-  if (why.code != Errc::timed_out) return;
-  copying.peer->lost = copying.peer->refused_access = true;
-  gpu::keep_for_good(std::move(copying.mapped));
-}
-
 void Module::copied(void* user, const Result<void>& result) noexcept {
   auto& copying = *static_cast<Copying*>(user);
-  if (!result) keep_if_lost(copying, result.error());
   copying.mapped = {};
   --copying.peer->copying;
   copying.module->operations().finish(*copying.operation, result ? Error{} : result.error());

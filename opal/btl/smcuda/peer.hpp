@@ -57,9 +57,8 @@ struct Peer {
   Peer& operator=(const Peer&) = delete;
 
   Ipc ipc;
-  bool refused_access = false;  ///< mapping is not tried: it was not supported in spite of `ipc`, or the peer is lost
+  bool refused_access = false;  ///< mapping is not tried: it was not supported in spite of `ipc`
   std::size_t copying = 0;      ///< copies in flight from and to the peer's memory
-  bool lost = false;            ///< a copy did not end: no memory of the peer may be unmapped
   Imports imports;
   std::vector<std::unique_ptr<Window>> windows;
   rcache::Statistics dropped;  ///< of windows whose contexts were destroyed

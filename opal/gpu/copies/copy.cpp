@@ -2,9 +2,7 @@
 #include "opal/gpu/copies/copy.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -22,43 +20,37 @@ struct Stream {
   ContextHandle context;
   std::uint64_t id = 0;  ///< of the context: its handle may come again
   CUstream handle = nullptr;
-  bool hangs = false;  ///< a copy in it did not end
 };
 
 std::mutex mutex;
-std::vector<std::unique_ptr<Stream>> streams;  // one per context, with which it ends; guarded by `mutex`
+std::vector<Stream> streams;  // one per context, with which it ends; guarded by `mutex`
 
-/// The stream of the current context, which is `context`.  Errors: timed_out (what hung in it still does).
-Result<Stream*> stream_of(ContextHandle context) noexcept try {
+/// The stream of the current context, which is `context`.
+Result<CUstream> stream_of(ContextHandle context) noexcept try {
   OPAL_TRY_ASSIGN(const std::uint64_t id, context_id(context));
-  auto found = std::ranges::find_if(streams, [&](const auto& s) { return s->context == context; });
-  if (found == streams.end()) found = streams.insert(found, std::make_unique<Stream>(Stream{context}));
-  Stream& stream = **found;
-  if (stream.id != id) {  // new, or the old one went with its context
-    OPAL_TRY(check(driver().stream_create(&stream.handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-    stream.id = id;
-    stream.hangs = false;
+  auto found = std::ranges::find(streams, context, &Stream::context);
+  if (found == streams.end()) found = streams.insert(found, Stream{context});
+  if (found->id != id) {  // new, or the old one went with its context
+    OPAL_TRY(check(driver().stream_create(&found->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    found->id = id;
   }
-  if (stream.hangs) {
-    OPAL_TRY(wait_for(stream.handle, std::chrono::milliseconds{0}));
-    stream.hangs = false;
-  }
-  return &stream;
+  return found->handle;
 } catch (const std::bad_alloc&) {
   return Error{Errc::no_memory, 0, "gpu::copy(a stream)"};
 }
 
 /// Calls `start(stream)`, which starts copies of memory of `device`, and waits for them.
 template <class Start>
-Result<void> copy_by_driver(const Memory& device, std::chrono::milliseconds timeout, Start start) noexcept {
+Result<void> copy_by_driver(const Memory& device, Start start) noexcept {
   OPAL_TRY_ASSIGN(const WorkContext work, WorkContext::of(device));
   OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(work.handle()));
   const std::lock_guard lock{mutex};
-  OPAL_TRY_ASSIGN(Stream* const stream, stream_of(work.handle()));
-  OPAL_TRY(start(stream->handle));
-  const auto done = wait_for(stream->handle, timeout);
-  stream->hangs = !done && done.error().code == Errc::timed_out;
-  return done;
+  OPAL_TRY_ASSIGN(const CUstream stream, stream_of(work.handle()));
+  OPAL_TRY(start(stream));
+  const auto done = wait_for(stream, Deadline::after(kCopyHangs));
+  if (done || done.error().code != Errc::timed_out) return done;
+  detail::report_hang();
+  return wait_for(stream);
 }
 
 /// The GPU memory among the two ends of a copy: the source, if both are; none if both are host memory.
@@ -76,13 +68,13 @@ constexpr std::ptrdiff_t kMostPitch = (std::ptrdiff_t{1} << 31) - 1;  // CU_DEVI
 
 }  // namespace
 
-Result<void> copy_within(std::chrono::milliseconds timeout, void* to, const void* from, std::size_t size) noexcept {
+Result<void> detail::copy_any(void* to, const void* from, std::size_t size) noexcept {
   OPAL_TRY_ASSIGN(const std::optional<Memory> device, device_memory_of(to, from));
   if (!device) {
     std::memmove(to, from, size);
     return {};
   }
-  return copy_by_driver(*device, timeout, [&](CUstream stream) {
+  return copy_by_driver(*device, [&](CUstream stream) {
     return check(driver().copy_async(device_pointer(to), device_pointer(from), size, stream), "cuMemcpyAsync");
   });
 }
@@ -102,19 +94,14 @@ Result<void> copy_blocks(void* to, std::ptrdiff_t to_stride, const void* from, s
     rows.dstPitch = static_cast<std::size_t>(to_stride);
     rows.WidthInBytes = blocks.size;
     rows.Height = blocks.count;
-    return copy_by_driver(*device, Copier::kTimeout, [&](CUstream stream) {
-      return check(driver().copy_rows_async(&rows, stream), "cuMemcpy2DAsync");
-    });
+    return copy_by_driver(
+        *device, [&](CUstream stream) { return check(driver().copy_rows_async(&rows, stream), "cuMemcpy2DAsync"); });
   }
   for (std::size_t i = 0; i < blocks.count; ++i) {
     OPAL_TRY(copy(static_cast<std::byte*>(to) + static_cast<std::ptrdiff_t>(i) * to_stride,
                   static_cast<const std::byte*>(from) + static_cast<std::ptrdiff_t>(i) * from_stride, blocks.size));
   }
   return {};
-}
-
-Result<void> detail::copy_any(void* to, const void* from, std::size_t size) noexcept {
-  return copy_within(Copier::kTimeout, to, from, size);
 }
 
 }  // namespace opal::gpu

@@ -17,8 +17,8 @@ OPAL_EXPORT Result<void> copy_any(void* to, const void* from, std::size_t size) 
 }  // namespace detail
 
 /// Copies `size` bytes.  Ranges that overlap must both be host memory.  Host to host never fails.
-/// Errors, after which the target's bytes are undefined: not_supported (no CUDA context for the memory), timed_out
-/// (both ranges are lost, see Copier::finish()), those of the driver.
+/// Errors, after which the target's bytes are undefined: not_supported (no CUDA context for the memory), those of the
+/// driver.
 inline Result<void> copy(void* to, const void* from, std::size_t size) noexcept {
   if (active()) [[unlikely]]
     return size == 0 ? Result<void>{} : detail::copy_any(to, from, size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/gpu/copies/pinned.hpp"
 
+#include "opal/core/log.hpp"
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/driver.hpp"
 
@@ -22,6 +23,17 @@ void Pinned::undo() noexcept {
     driver().host_unregister(memory_.data());
   }
   memory_ = {};
+}
+
+Result<StagingMemory> StagingMemory::make(std::size_t size) noexcept {
+  StagingMemory memory;
+  OPAL_TRY_ASSIGN(memory.pages, Mapping::anonymous(size));
+  if (auto pinned = Pinned::make(memory.pages.bytes())) {
+    memory.pinned = std::move(*pinned);
+  } else {
+    log::info("gpu", "memory to stage GPU memory in is not pinned: {}", to_string(pinned.error()));
+  }
+  return memory;
 }
 
 }  // namespace opal::gpu

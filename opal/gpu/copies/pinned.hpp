@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/gpu/copies/pinned.hpp — registers host memory with the driver, so that copies from and to it are asynchronous
-// and fast.  Memory of cuMemHostAlloc is not used, since it ends with its context; the caller's memory does not.
+// and fast, and host memory through which GPU memory is staged.  Memory of cuMemHostAlloc is not used, since it ends
+// with its context; the caller's memory does not.
 // Threads: one owner at a time.
 #pragma once
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/mapping.hpp"
 
 namespace opal::gpu {
 
@@ -37,6 +39,15 @@ class OPAL_EXPORT Pinned {
   void undo() noexcept;
 
   MutableBytes memory_;
+};
+
+/// Host memory through which GPU memory is staged.  Requires at its end: no copy from or to it is in flight.
+struct StagingMemory {
+  Mapping pages;
+  Pinned pinned{};  ///< empty if the driver does not pin them; after `pages`, so it ends before they are unmapped
+
+  /// Logs if the memory cannot be pinned: copies are slower then.  Errors: no_memory.
+  OPAL_EXPORT static Result<StagingMemory> make(std::size_t size) noexcept;
 };
 
 }  // namespace opal::gpu
