@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/cuda_api.hpp — the part of the CUDA Driver API that OPAL uses, declared here, so that the build needs no
-// CUDA toolkit.  Source: the public documentation of the Driver API, interface of CUDA 13.0; names and values are
-// NVIDIA's. tests/gpu/cuda_api_check.cpp compares each declaration with cuda.h where the toolkit is installed. The
-// driver is loaded at run time (driver.cpp): libopal calls these functions by pointers and does not link them. Do not
-// include it beside cuda.h.
+// opal/gpu/cuda_api.hpp — the part of the CUDA Driver API that OPAL uses, declared here and in driver_functions.def, so
+// that the build needs no CUDA toolkit.  Source: the public documentation of the Driver API, interface of CUDA 13.0;
+// names and values are NVIDIA's. tests/gpu/cuda_api_check.cpp compares each declaration with cuda.h where the toolkit
+// is installed. The driver is loaded at run time (driver.cpp): libopal calls these functions by pointers and does not
+// link them. Do not include it beside cuda.h.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -155,65 +155,11 @@ struct CUDA_MEMCPY2D {
 #ifndef OPAL_CUDA_API_CHECK  // tests/gpu/cuda_api_check.cpp declares them in a namespace
 extern "C" {
 #endif
-CUresult cuCtxGetCurrent(CUcontext* context);
-CUresult cuCtxGetDevice(CUdevice* device);
-CUresult cuCtxPopCurrent(CUcontext* context);
-CUresult cuCtxPushCurrent(CUcontext context);
-CUresult cuDeviceCanAccessPeer(int* can_access, CUdevice device, CUdevice peer);
-CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device);
-CUresult cuDeviceGetCount(int* count);
-CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device);
-CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active);
-CUresult cuDevicePrimaryCtxRelease(CUdevice device);
-CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
-CUresult cuDriverGetVersion(int* version);
-CUresult cuEventCreate(CUevent* event, unsigned int flags);
-CUresult cuEventDestroy(CUevent event);
-CUresult cuEventQuery(CUevent event);
-CUresult cuEventRecord(CUevent event, CUstream stream);
+#define OPAL_CUDA_FUNCTION(member, function, since, ...) CUresult function(__VA_ARGS__);
+#include "opal/gpu/driver_functions.def"
+#undef OPAL_CUDA_FUNCTION
 CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* status);
-CUresult cuIpcCloseMemHandle(CUdeviceptr address);
-CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address);
-CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned int flags);
-CUresult cuMemAddressFree(CUdeviceptr address, std::size_t size);
-CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t size, std::size_t alignment, CUdeviceptr hint,
-                             unsigned long long flags);
-CUresult cuMemExportToShareableHandle(void* os_handle, CUmemGenericAllocationHandle handle,
-                                      CUmemAllocationHandleType type, unsigned long long flags);
-CUresult cuMemFree(CUdeviceptr address);
-CUresult cuMemFreeHost(void* address);
-CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* size, CUdeviceptr address);
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle);
-CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::size_t size, CUmemRangeHandleType type,
-                                       unsigned long long flags);
-CUresult cuMemHostAlloc(void** address, std::size_t size, unsigned int flags);
-CUresult cuMemHostRegister(void* address, std::size_t size, unsigned int flags);
-CUresult cuMemHostUnregister(void* address);
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* os_handle,
-                                        CUmemAllocationHandleType type);
-CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long flags);
-CUresult cuMemPoolDestroy(CUmemoryPool pool);
-CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* data, CUdeviceptr address);
-CUresult cuMemPoolExportToShareableHandle(void* os_handle, CUmemoryPool pool, CUmemAllocationHandleType type,
-                                          unsigned long long flags);
-CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool, void* handle, CUmemAllocationHandleType type,
-                                            unsigned long long flags);
-CUresult cuMemPoolImportPointer(CUdeviceptr* address, CUmemoryPool pool, CUmemPoolPtrExportData* data);
-CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* accesses, std::size_t count);
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address);
-CUresult cuMemSetAccess(CUdeviceptr address, std::size_t size, const CUmemAccessDesc* accesses, std::size_t count);
-CUresult cuMemUnmap(CUdeviceptr address, std::size_t size);
-CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream);
-CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size, CUstream stream);
-CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address);
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data, CUdeviceptr address);
-CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr address);
-CUresult cuStreamCreate(CUstream* stream, unsigned int flags);
-CUresult cuStreamDestroy(CUstream stream);
-CUresult cuStreamQuery(CUstream stream);
 #ifndef OPAL_CUDA_API_CHECK
 }
 #endif

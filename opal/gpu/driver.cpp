@@ -15,7 +15,7 @@ using Find = decltype(&::cuGetProcAddress);
 /// is not used.
 std::string find_all(Driver& driver, Find find) {
   std::string missing;
-#define OPAL_CUDA_FUNCTION(member, function, since)                                                     \
+#define OPAL_CUDA_FUNCTION(member, function, since, ...)                                                \
   {                                                                                                     \
     void* found = nullptr;                                                                              \
     const CUresult result = find(#function, &found, since, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr); \

@@ -11,7 +11,7 @@
 namespace opal::gpu {
 
 struct Driver {
-#define OPAL_CUDA_FUNCTION(member, function, since) \
+#define OPAL_CUDA_FUNCTION(member, function, since, ...) \
   decltype(&::function) member = nullptr;  // NOLINT(bugprone-macro-parentheses): a declaration
 #include "opal/gpu/driver_functions.def"
 #undef OPAL_CUDA_FUNCTION

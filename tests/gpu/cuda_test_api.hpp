@@ -57,6 +57,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, std::size_t size, unsigned int 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, const CUmemAllocationProp* properties,
                      unsigned long long flags);
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream);
+CUresult cuMemFreeHost(void* address);
 CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* properties,
                                        CUmemAllocationGranularity_flags option);
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total);
