@@ -158,21 +158,6 @@ TEST_F(SmKnem, CookiesAreBoundedAndALostOneIsAskedForAgain) {
   EXPECT_EQ(asked_, 2);
 }
 
-TEST_F(SmKnem, ACookieWhoseAnswerWasLostIsAskedForAgain) {
-  std::vector<std::byte> memory(4096);
-  const SoftwareHandle region = expose(memory);
-  KnemMechanism mechanism{device_, KnemCookie{}};
-  int asked = 0;
-  mechanism.on_need([&](const SoftwareHandle& wanted) {
-    if (++asked > 1) mechanism.take(owner_.cookie_of(wanted));
-  });
-  std::vector<std::byte> copy(10);
-  bool copied = false;
-  for (int i = 0; i < 1000 && !copied; ++i) copied = mechanism.copy(range_of(region, 0, 10), copy.data(), false).ok();
-  EXPECT_TRUE(copied);
-  EXPECT_EQ(asked, 2);
-}
-
 TEST_F(SmKnem, BeforeAForkAllCookiesEndBecauseTheParentsPagesMayMove) {
   auto memory = pattern(4096, 1);
   const SoftwareHandle region = expose(memory);

@@ -278,21 +278,6 @@ TEST(SmShared, APeerThatLiesAboutWhereItsPoolBeginsIsNotBelieved) {
   EXPECT_EQ(mechanism.map({0, UINT64_MAX, {}, 9}), nullptr);
 }
 
-TEST(SmShared, APoolWhoseAnswerWasLostIsAskedForAgainMoreAndMoreRarely) {
-  int asked = 0;
-  SharedMechanism mechanism;
-  mechanism.on_need([&](std::uint32_t) { ++asked; });
-  for (int i = 0; i < 100; ++i) (void)mechanism.map({0x10000, 10, {}, 9});
-  EXPECT_EQ(asked, 2);
-  for (int i = 0; i < 10'000; ++i) (void)mechanism.map({0x10000, 10, {}, 9});
-  EXPECT_GE(asked, 4);
-  EXPECT_LE(asked, 16);
-  const int before = asked;
-  mechanism.take({9, 0, {}});
-  for (int i = 0; i < 100'000; ++i) (void)mechanism.map({0x10000, 10, {}, 9});
-  EXPECT_EQ(asked, before) << "a refusal is an answer";
-}
-
 TEST(SmShared, APoolThatDoesNotBeginAtAPageIsNotMapped) {
   const auto pool = open_pool();
   const auto access = *mpool::open_shared_pool(mpool::shared_pool_of(*pool->allocate(1), 1));

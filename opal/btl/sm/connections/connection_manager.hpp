@@ -65,7 +65,8 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   /// Ends a link: sends goodbye.  The event `closed` follows when the peer has ended the link too.
   void close(std::uint64_t id) noexcept;
   // Requests to the peer of a link.  The event `answer` follows; none if the peer ends, or if a socket is full and the
-  // request or its answer is lost.
+  // request or its answer is lost.  A socket holds more of them than a side asks for at a time (SharedMechanism::kMost
+  // and KnemMechanism::kMost), so that is rare, and other mechanisms copy then.
 
   /// ask_pool: requests the descriptor of the peer's shared pool `pool`.  ask_cookie: the KNEM cookie of `region`.
   void ask(std::uint64_t id, HelloKind kind, std::uint32_t pool, const SoftwareHandle& region) noexcept;

@@ -2,7 +2,6 @@
 // opal/btl/sm/single_copy/copy_mechanism.hpp — one mechanism that copies between this process's memory and a peer's
 // without a bounce buffer.  A CopyMechanisms owns the mechanisms of one peer.  Threads: as the module.
 #pragma once
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -42,17 +41,6 @@ struct CopyOutcome {
                   ///< peer_gone, invalid_argument (the peer has no such memory), os: the copy itself has failed
 
   [[nodiscard]] bool ok() const noexcept { return error.code == Errc{}; }
-};
-
-/// Decides when to repeat a request to a peer whose answer does not come.  A request or answer is lost if a socket is
-/// full.
-class AskAgain {
- public:
-  /// Call at each use that needs the answer.  Returns true at the 64th, 128th, 256th ... call.
-  bool is_due() noexcept { return ++uses_ >= 64 && std::has_single_bit(uses_); }
-
- private:
-  std::uint64_t uses_ = 0;
 };
 
 class CopyMechanism {

@@ -83,7 +83,7 @@ void KnemRegions::after_fork_in_child() noexcept {
 // ---- The initiator
 
 KnemMechanism::KnemMechanism(std::shared_ptr<KnemDevice> device, const KnemCookie& page) : device_(std::move(device)) {
-  entries_.push_back({page, true, 0, {}});
+  entries_.push_back({page, true, 0});
 }
 
 void KnemMechanism::take(const KnemCookie& answer) noexcept {
@@ -99,7 +99,6 @@ KnemMechanism::Entry* KnemMechanism::find(const RemoteRange& range) noexcept {
   for (Entry& entry : entries_) {
     if (entry.known.region.generation != range.region.generation) continue;
     entry.used = ++uses_;
-    if (!entry.answered && entry.again.is_due() && ask_) ask_(range.region);
     const std::uint64_t offset = range.address - entry.known.region.base;
     const std::uint64_t size = entry.known.region.size;
     const bool inside = offset <= size && range.size <= size - offset;
@@ -109,7 +108,7 @@ KnemMechanism::Entry* KnemMechanism::find(const RemoteRange& range) noexcept {
   if (entries_.size() == kMost) {
     entries_.erase(std::ranges::min_element(entries_, {}, &Entry::used));
   }
-  entries_.push_back({{range.region, 0}, false, ++uses_, {}});
+  entries_.push_back({{range.region, 0}, false, ++uses_});
   if (ask_) ask_(range.region);
   return nullptr;
 }

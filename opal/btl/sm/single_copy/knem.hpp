@@ -104,7 +104,6 @@ class OPAL_EXPORT KnemMechanism final : public CopyMechanism {
     KnemCookie known;
     bool answered;       // false: the request has no answer yet
     std::uint64_t used;  // value of uses_ at the last use
-    AskAgain again;
   };
   /// The entry whose cookie covers `range`, valid until entries_ changes; null: none.  Requests an unknown cookie.
   Entry* find(const RemoteRange& range) noexcept;

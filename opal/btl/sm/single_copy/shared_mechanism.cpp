@@ -30,7 +30,7 @@ void SharedMechanism::need(std::uint32_t number) noexcept {
   if (entries_.size() == kMost) {
     entries_.erase(std::ranges::min_element(entries_, {}, &Entry::used));
   }
-  entries_.push_back({{number, 0, {}}, false, ++uses_, {}});
+  entries_.push_back({{number, 0, {}}, false, ++uses_});
   if (ask_) ask_(number);
 }
 
@@ -48,7 +48,6 @@ std::byte* SharedMechanism::map(const RemoteRange& range) noexcept {
   for (Entry& entry : entries_) {
     if (entry.pool.number != range.pool) continue;
     entry.used = ++uses_;
-    if (!entry.answered && entry.again.is_due() && ask_) ask_(range.pool);
     const MutableBytes bytes = entry.pool.map.bytes();
     const std::uint64_t offset = range.address - entry.pool.base;
     // A broken peer can report any base.

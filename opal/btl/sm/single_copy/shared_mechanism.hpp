@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/single_copy/shared_mechanism.hpp — single copy of memory in a shared pool of the peer.  The first use
 // requests the pool's descriptor from the peer's connection manager, which answers also while the peer's program
-// computes.  Until the pool is mapped, copy() fails with busy and the other mechanisms copy.  AskAgain repeats the
-// request.  Then copies are plain loads and stores, without the kernel.  A pool's file cannot shrink, and a mapping
-// keeps its memory, so the owner's death causes no SIGBUS. Owns the mappings, at most kMost per peer; the least
-// recently used is unmapped.  Threads: as the module.
+// computes.  Until the pool is mapped, copy() fails with busy and the other mechanisms copy.  Then copies are plain
+// loads and stores, without the kernel.  A pool's file cannot shrink, and a mapping keeps its memory, so the owner's
+// death causes no SIGBUS. Owns the mappings, at most kMost per peer; the least recently used is unmapped.
+// Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -52,7 +52,6 @@ class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
     PeerPool pool;
     bool answered = false;   // false: the request has no answer yet
     std::uint64_t used = 0;  // value of uses_ at the last use
-    AskAgain again;
   };
   void need(std::uint32_t number) noexcept;
 
