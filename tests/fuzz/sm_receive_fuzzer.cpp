@@ -16,6 +16,7 @@
 #include "opal/btl/sm/messages/memory/fast_box.hpp"
 #include "opal/btl/sm/messages/memory/fifo.hpp"
 #include "opal/btl/sm/messages/memory/segment.hpp"
+#include "tests/btl/sm/fifo_pop.hpp"
 
 namespace {
 
@@ -121,7 +122,7 @@ void read_fifo(ByteSpan input) {
   FifoProducer producer{slots, tail};
   for (int i = 0; i < 20; ++i) (void)producer.push({1, 1});  // ends, whatever it finds
   std::size_t popped = 0;
-  while (const auto item = consumer.pop()) {
+  while (const auto item = pop(consumer)) {
     require(item->peer <= wire::kMaxPeers && item->line < wire::kMaxLines);
     require(++popped <= 2 * slots.size());
   }
@@ -129,13 +130,13 @@ void read_fifo(ByteSpan input) {
   for (std::size_t i = 0; i < 4 * slots.size(); ++i) {
     consumer.heal();
     (void)producer.push({1, 1});
-    while (consumer.pop()) {
+    while (pop(consumer)) {
     }
   }
   consumer.heal();
   for (std::uint32_t i = 0; i < 40; ++i) {  // whole again
     require(producer.push({2, i}));
-    const auto item = consumer.pop();
+    const auto item = pop(consumer);
     require(item && item->peer == 2 && item->line == i);
   }
 }

@@ -7,6 +7,7 @@
 
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/tag.hpp"
+#include "tests/btl/sm/fifo_pop.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {
@@ -149,7 +150,7 @@ TEST(SmFifo, PlaceIsKeptAtEveryFillAndLap) {
       const bool pushed = producer.push({0, step}, keep);
       EXPECT_EQ(pushed, inside + keep < 16) << keep << " kept, " << inside << " inside, step " << step;
       inside += pushed ? 1 : 0;
-      for (std::uint32_t take = step * 7 % 5; take > 1 && consumer.pop(); --take) --inside;
+      for (std::uint32_t take = step * 7 % 5; take > 1 && pop(consumer); --take) --inside;
     }
     while (inside < 16) {
       ASSERT_TRUE(producer.push({0, 0}));

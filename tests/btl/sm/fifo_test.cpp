@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/btl/sm/fifo_pop.hpp"
+
 namespace opal::btl::sm {
 namespace {
 
@@ -19,20 +21,20 @@ struct Queue {
 };
 
 std::uint32_t pop_line(Queue& queue) {
-  const auto item = queue.consumer.pop();
+  const auto item = pop(queue.consumer);
   return item ? item->line : UINT32_MAX;
 }
 
 TEST(Fifo, ItemsComeOutInTheOrderTheyWentInLapAfterLap) {
   Queue queue{8};
   EXPECT_TRUE(queue.consumer.empty());
-  EXPECT_FALSE(queue.consumer.pop());
+  EXPECT_FALSE(pop(queue.consumer));
   std::uint32_t in = 0;
   std::uint32_t out = 0;
   for (int round = 0; round < 1000; ++round) {
     for (int i = 0; i < round % 9; ++i) in += queue.producer.push({7, in}) ? 1 : 0;
     for (int i = 0; i < (round * 5) % 9; ++i) {
-      const auto item = queue.consumer.pop();
+      const auto item = pop(queue.consumer);
       if (!item) break;
       ASSERT_EQ(item->line, out++);
       ASSERT_EQ(item->peer, 7U);
@@ -56,7 +58,7 @@ TEST(Fifo, AFullQueueRefusesUntilAnItemIsTaken) {
 TEST(Fifo, EveryFieldKeepsItsLargestValue) {
   Queue queue{2};
   ASSERT_TRUE(queue.producer.push({wire::kMaxPeers - 1, wire::kMaxLines - 1}));
-  const auto item = queue.consumer.pop();
+  const auto item = pop(queue.consumer);
   ASSERT_TRUE(item);
   EXPECT_EQ(item->peer, wire::kMaxPeers - 1);
   EXPECT_EQ(item->line, wire::kMaxLines - 1);
@@ -118,10 +120,10 @@ TEST(Fifo, ASlotFullOfNonsenseIsPassedOver) {
   ASSERT_TRUE(queue.producer.push({0, 1}));
   queue.slots[1] = 0xffff'ffff'ffff'ffffU;
   EXPECT_EQ(pop_line(queue), 1U);
-  const auto item = queue.consumer.pop();
+  const auto item = pop(queue.consumer);
   ASSERT_TRUE(item);
   EXPECT_EQ(item->peer, wire::kMaxPeers) << "belongs to nobody";
-  EXPECT_FALSE(queue.consumer.pop());
+  EXPECT_FALSE(pop(queue.consumer));
   for (std::uint32_t i = 0; i < 20; ++i) {
     ASSERT_TRUE(queue.producer.push({0, i})) << i;
     ASSERT_EQ(pop_line(queue), i);
@@ -145,7 +147,7 @@ TEST(Fifo, ManyProducersLoseNothingAndEachKeepsItsOrder) {
   }
   std::vector<std::uint32_t> next(kProducers);
   for (std::uint32_t received = 0; received < kProducers * kEach;) {
-    const auto item = queue.consumer.pop();
+    const auto item = pop(queue.consumer);
     if (!item) {
       std::this_thread::yield();
       continue;

@@ -10,6 +10,7 @@
 #include "opal/btl/sm/messages/memory/credit_wait.hpp"
 #include "opal/btl/sm/messages/memory/fast_box.hpp"
 #include "opal/btl/sm/messages/memory/fifo.hpp"
+#include "tests/btl/sm/fifo_pop.hpp"
 #include "tests/model/memory.hpp"
 
 namespace opal::btl::sm {
@@ -131,7 +132,7 @@ struct FifoProgram : Explorer::Program {
     });
   }
   bool pop_one() {
-    const auto item = consumer.pop();
+    const auto item = pop(consumer);
     if (!item) return false;
     Explorer::current().check(item->peer < 2 && item->line == popped[item->peer], "an item out of turn");
     if (item->peer >= 2) return false;
@@ -147,7 +148,7 @@ struct FifoProgram : Explorer::Program {
     }
     BasicFifoProducer<Atomic<std::uint64_t>> late{slots, tail};
     Explorer::current().check(late.push({0, popped[0]}), "an empty queue refuses");
-    Explorer::current().check(consumer.pop().has_value(), "the queue is not whole");
+    Explorer::current().check(pop(consumer).has_value(), "the queue is not whole");
   }
   std::array<Atomic<std::uint64_t>, 2> slots;
   Atomic<std::uint64_t> tail;

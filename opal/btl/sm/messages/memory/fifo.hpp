@@ -106,13 +106,6 @@ class BasicFifoConsumer {
     move_to(head_ + 1);
   }
 
-  /// front() and drop_front().
-  [[nodiscard]] std::optional<wire::FifoItem> pop() noexcept {
-    const auto item = front();
-    if (item) drop_front();
-    return item;
-  }
-
   /// Repairs `tail` while the queue is empty, when its right value is known here.  A producer that appends at the same
   /// time makes `tail` lag, which is harmless.  Call rarely: it reads the producers' cache line.
   void heal() noexcept {
