@@ -2,11 +2,9 @@
 #include "runtime/host/messages.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace runtime::launch {
@@ -53,18 +51,6 @@ std::string list_numbers(std::string_view what, std::span<const std::uint32_t> n
     text += last == i ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
     i = last + 1;
   }
-  return text;
-}
-
-std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts) {
-  constexpr std::size_t kNamed = 3;
-  std::string text = fmt::format("{} of {} started", started, count_of_ranks(ranks));
-  if (awaited_hosts.empty()) return text;
-  const std::size_t named = std::min(kNamed, awaited_hosts.size());
-  text += fmt::format("; waiting for {}", fmt::join(awaited_hosts.begin(),
-                                                    awaited_hosts.begin() + static_cast<std::ptrdiff_t>(named), ", "));
-  const std::size_t more = awaited_hosts.size() - named;
-  if (more != 0) text += fmt::format(" and {} more host{}", more, more == 1 ? "" : "s");
   return text;
 }
 

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "runtime/guard/protocol.hpp"
 
@@ -30,7 +29,5 @@ std::string count_of_ranks(unsigned count);
 
 /// "cpu 3", "ranks 0-2,7".  `what` is the noun in the singular; `numbers` ascend.
 std::string list_numbers(std::string_view what, std::span<const std::uint32_t> numbers);
-/// "37 of 128 ranks started; waiting for h3, h4, h5 and 2 more hosts".
-std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts);
 
 }  // namespace runtime::launch

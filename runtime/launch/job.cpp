@@ -23,8 +23,6 @@ constexpr std::chrono::milliseconds kLongestDecision{5'000};
 // Others may be about to fail for the same reason, or to end with what they still have to print; and a rank killed on
 // another host may be the cause and not yet reported.
 constexpr std::chrono::milliseconds kOthersEnd{250};
-constexpr std::chrono::milliseconds kQuickStart{500};  // which needs no display of progress
-constexpr std::chrono::milliseconds kProgressRound{200};
 constexpr std::chrono::milliseconds kStopRound{5};
 constexpr std::chrono::milliseconds kLongestStop{1'000};  // a daemon that does not answer holds up a stop
 constexpr int kTimeoutStatus = 124;
@@ -49,8 +47,7 @@ Job::Job(event::Loop& loop, std::string name, unsigned ranks, Options options, s
                .whole = ranks > 1,
                .err_fd = own_stderr_.get()},
               [this](const std::string& why) { fail(kLauncherFailed, why + what_follows(), SIGTERM); }),
-      ranks_(ranks),
-      unstarted_(ranks) {
+      ranks_(ranks) {
   if (options_.timeout) {
     timeout_ = loop_.after(*options_.timeout, [this] {
       by_hand_ = true;
@@ -83,7 +80,6 @@ int Job::run() {
     for (const unsigned rank : hosts_[host].host->ranks()) ranks_.at(rank).host = host;
   }
   for (const std::string& warning : options_.warnings) say(warning);
-  if (output_.has_status_line()) progress_ = loop_.after(kQuickStart, [this] { show_progress(); });
   for (const Host& host : hosts_) {
     if (phase_ == Phase::running) host.host->start();
   }
@@ -107,35 +103,12 @@ std::string Job::name_of(unsigned rank) const {
 }
 
 void Job::on(std::size_t /*host*/, const Started& started) {
-  if (started.rank >= ranks_.size()) return;
-  settle_start(ranks_[started.rank]);
-  ranks_[started.rank].pid = started.pid;
-}
-
-/// Counts the start of `rank` as settled.  Requires: its pid or end is not stored yet.
-void Job::settle_start(const Rank& rank) {
-  if (rank.pid != 0 || rank.ended || --unstarted_ != 0) return;
-  progress_ = {};
-  output_.show_status({});
-}
-
-void Job::show_progress() {
-  if (phase_ != Phase::running) return output_.show_status({});
-  std::vector<std::string_view> awaited;  // of whose ranks nothing has been heard
-  for (const Host& host : hosts_) {
-    const std::vector<std::uint32_t>& ranks = host.host->ranks();
-    const auto waits = [this](std::uint32_t rank) { return ranks_[rank].pid == 0 && !ranks_[rank].ended; };
-    if (!ranks.empty() && std::all_of(ranks.begin(), ranks.end(), waits)) awaited.push_back(host.host->name());
-  }
-  const auto all = static_cast<unsigned>(ranks_.size());
-  output_.show_status(fmt::format("{}: {}", name_, describe_start(all - unstarted_, all, awaited)));
-  progress_ = loop_.after(kProgressRound, [this] { show_progress(); });
+  if (started.rank < ranks_.size()) ranks_[started.rank].pid = started.pid;
 }
 
 /// False when the rank's end was known already.
 bool Job::note_end(unsigned rank) {
   if (rank >= ranks_.size() || ranks_[rank].ended) return false;
-  settle_start(ranks_[rank]);
   ranks_[rank].ended = true;
   ++ended_;
   on_ended(rank);
@@ -350,9 +323,7 @@ void Job::silence_libraries() {
 
 void Job::end_with(int signo) {
   phase_ = Phase::ending;
-  progress_ = {};
   stop_ = {};
-  output_.show_status({});
   timeout_ = {};
   decision_ = {};
   signal_all(signo, true);

@@ -87,8 +87,6 @@ class Job {
   void on(std::size_t, const Answered&) { decide(); }
   bool note_end(unsigned rank);
   void decide();
-  void show_progress();
-  void settle_start(const Rank& rank);
   void announce_death(unsigned rank);
   [[nodiscard]] static int status_of(const Failure& failure) noexcept;
   [[nodiscard]] std::string describe(const Failure& failure) const;
@@ -118,7 +116,6 @@ class Job {
   std::vector<Host> hosts_;
   std::vector<Rank> ranks_;
   unsigned ended_ = 0;  // number of ranks that have ended
-  unsigned unstarted_;  // number of ranks neither started nor ended
   Phase phase_ = Phase::running;
   int status_ = 0;
   std::vector<Failure> failures_;       // in the order of their reports; decide() chooses the cause among them
@@ -130,7 +127,6 @@ class Job {
   event::Timer decision_;               // latest time of decide()
   event::Timer grace_;                  // next phase: ending -> emptying -> done
   event::Timer stop_;                   // next test whether the launcher may stop
-  event::Timer progress_;               // on a terminal, until all ranks have been started
 };
 
 }  // namespace runtime::launch

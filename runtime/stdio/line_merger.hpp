@@ -32,12 +32,9 @@ class LineMerger {
   /// Returns the bytes to write for `text` of `source`; each of its lines starts with `prefix`.
   std::string merge(int source, std::string_view prefix, std::string_view text);
 
-  /// True when the last result of merge() does not end with a newline.
-  [[nodiscard]] bool line_open() const noexcept { return line_open_; }
-
  private:
   int last_source_ = 0;
-  bool line_open_ = false;
+  bool line_open_ = false;  // the last result does not end with a newline
 };
 
 }  // namespace runtime::stdio

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,12 +24,6 @@ bool same_file(int a, int b) {
   struct stat second {};
   return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
-}
-
-/// Columns of the terminal; 80 when it does not tell.
-std::size_t width_of(int terminal) {
-  winsize size{};
-  return ::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : 80;
 }
 
 /// "2014-07-01T12:00:00.123+0200 ": now, in local time.
@@ -59,23 +52,7 @@ struct Output::Sink {
         path(its_path),
         target(std::make_shared<Writer::Target>(std::move(its_path), std::move(file))) {}
 
-  void show_status(std::string_view text) {
-    if (text == status || merger.line_open() || writer.full()) return;
-    clear_status();
-    writer.write(target, text);
-    status = text;
-  }
-
-  /// Overwrites the status line with blanks, which works on every terminal.
-  void clear_status() {
-    if (!status.empty()) writer.write(target, fmt::format("\r{:{}}\r", "", status.size()));
-    status.clear();
-  }
-
-  void write(std::string_view text) {
-    if (!text.empty()) clear_status();
-    writer.write(target, text);
-  }
+  void write(std::string_view text) { writer.write(target, text); }
 
   Writer& writer;
   const std::string path;  // of a file
@@ -83,7 +60,6 @@ struct Output::Sink {
   const bool terminal = false;
   LineMerger merger;
   std::size_t streams = 0;  // number of open streams with this target
-  std::string status;       // the line of progress that is shown now
 };
 
 struct Output::Stream {
@@ -199,17 +175,6 @@ void Output::drained(const Writer& writer) {
 void Output::say(std::string_view line) {
   Sink& sink = sink_of(Channel::err);
   sink.write(sink.merger.merge(kLauncherSource, "", fmt::format("{}\n", line)));
-}
-
-bool Output::has_status_line() const {
-  return (err_ ? *err_ : *out_).terminal && ::tcgetpgrp(options_.err_fd) == ::getpgrp();
-}
-
-void Output::show_status(std::string_view text) {
-  Sink& sink = sink_of(Channel::err);
-  if (text.empty()) return sink.clear_status();
-  // A full last column would make some terminals begin a new line.
-  if (has_status_line()) sink.show_status(text.substr(0, width_of(options_.err_fd) - 1));
 }
 
 /// Returns false when nothing can be read now, or at the end of the stream, which is then removed.

@@ -51,12 +51,6 @@ class Output {
   /// Prints `line`, which has no newline, on stderr.
   void say(std::string_view line);
 
-  /// True when stderr is a terminal and this process is in its foreground.  Only then the status line is shown.
-  [[nodiscard]] bool has_status_line() const;
-  /// Replaces the status line, the last line of the terminal, by `text`, cut to the terminal's width.  An empty text
-  /// removes it, and so does the next output.  Does nothing without has_status_line().
-  void show_status(std::string_view text);
-
   /// Reads what the pipes hold now.  Does not wait for a process that keeps a pipe open.
   void drain();
 
