@@ -193,7 +193,7 @@ void Opald::take_place(const Place& place) {
   for (const auto& [id, address] : place.above) above.emplace(id, address);
   TreeUser& user = *this;
   tree_.emplace(loop_, *oob_, tree_options(self, place.count, place.radix, timeouts_), user, std::move(above));
-  uplink_.emplace(loop_, *oob_, *tree_, self);
+  uplink_.emplace(*oob_, *tree_, self);
   tree_->on_disconnect = [this](opal::am::Endpoint& endpoint) { uplink_->on_closed(endpoint); };
   tree_->after_service = [this] { leave_if_done(); };
   for (auto& [from, frame] : std::exchange(early_frames_, {})) tree_->on_frame(*from, std::move(frame));

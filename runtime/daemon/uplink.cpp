@@ -10,7 +10,6 @@ namespace runtime::daemon {
 namespace {
 
 constexpr std::size_t kLargestData = overlay::kLargestContent - 64;  // leaves room for the other packed fields
-constexpr std::chrono::seconds kIdle{3};  // a link is closed after one to two times this without a request
 
 /// The result of a modex request.  Data above kLargestData is left out; the status is then kTooLong.
 ModexResult result_of(const Modex& request, int status, const std::string& data) {
@@ -34,14 +33,11 @@ Uplink::Data Uplink::answer_to(const Modex& request, opal::am::Endpoint* from) {
   if (from == nullptr) {
     return [this, request](int status, const std::string& data) { send(result_of(request, status, data)); };
   }
-  std::shared_ptr<std::size_t>& open = requesters_[from];
-  if (!open) open = std::make_shared<std::size_t>(0);
-  ++*open;
+  std::shared_ptr<char>& open = requesters_[from];
+  if (!open) open = std::make_shared<char>();
   // The requester repeats its request through the launcher when the connection ends.
   return [this, from, requester = std::weak_ptr{open}, request](int status, const std::string& data) {
-    const auto still = requester.lock();
-    if (!still) return;  // connection ended; a later endpoint may have the same address
-    if (--*still == 0) requesters_.erase(from);
+    if (requester.expired()) return;  // connection ended; a later endpoint may have the same address
     (void)oob_.send(*from, topic(kKind<ModexResult>), pack(result_of(request, status, data)));
   };
 }
@@ -119,27 +115,7 @@ bool Uplink::ask_directly(std::uint32_t host, const Modex& request) {
     link.endpoint = *endpoint;
     opal::log::debug("runtime", "modex requests go directly to host {}", host);
   }
-  link.used = true;
-  if (!idle_timer_) idle_timer_ = loop_.after(kIdle, [this] { close_idle_links(); });
   return oob_.send(*link.endpoint, topic(kKind<Modex>), pack(request)).has_value();
-}
-
-void Uplink::close_idle_links() {
-  bool any_left = false;
-  for (auto& [host, link] : links_) {
-    if (link.endpoint == nullptr) continue;
-    const bool waits = std::any_of(modex_requests_.begin(), modex_requests_.end(),
-                                   [&, to = host](const auto& each) { return is_sent_to(each.second, to); });
-    if (std::exchange(link.used, false) || waits) {
-      any_left = true;
-      continue;
-    }
-    opal::log::debug("runtime", "the link to host {} is idle and is closed", host);
-    opal::am::Endpoint& endpoint = *std::exchange(link.endpoint, nullptr);
-    // The tree, or an open request of its peer, may need the endpoint.
-    if (!tree_.uses(endpoint) && !requesters_.contains(&endpoint)) oob_.disconnect(endpoint);
-  }
-  idle_timer_ = any_left ? loop_.after(kIdle, [this] { close_idle_links(); }) : event::Timer{};
 }
 
 void Uplink::names(const pmix::NameRequest& request, Items answer) {

@@ -2,8 +2,7 @@
 // runtime/daemon/uplink.hpp — sends the requests of a daemon's PMIx server to other hosts.  Fences go through the tree
 // of daemons.  Requests go to the launcher; modex requests go directly to the owner's daemon once a result has brought
 // its address.  A result has the number of its request.
-// The first direct request to a host opens a connection, later ones use it again, and it is closed when it is idle.
-// Two processes share one OOB connection, so the tree may use the endpoint too; then it is not disconnected.
+// The first direct request to a host opens a connection, which later ones use again.
 // Endpoints belong to the oob::Daemon.  Threads: the loop's thread.
 #pragma once
 #include <map>
@@ -17,8 +16,7 @@ namespace runtime::daemon {
 
 class Uplink final : public pmix::Cluster {
  public:
-  Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host)
-      : loop_(loop), oob_(oob), tree_(tree), own_host_(own_host) {}
+  Uplink(oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host) : oob_(oob), tree_(tree), own_host_(own_host) {}
 
   /// Sends to the launcher.  False: longer than the tree takes; it is logged and dropped.
   template <class M>
@@ -55,27 +53,23 @@ class Uplink final : public pmix::Cluster {
   struct Link {
     std::string address;
     opal::am::Endpoint* endpoint = nullptr;  // null: not connected
-    bool used = false;                       // a request was sent since the last close_idle_links()
   };
   bool ask_directly(std::uint32_t host, const Modex& request);
   [[nodiscard]] bool is_sent_to(const Request& request, std::uint32_t host) const {
     return request.direct && tree_.process_map().host_of(request.rank) == host;
   }
   Data answer_to(const Modex& request, opal::am::Endpoint* from);
-  void close_idle_links();
   /// Ends the open request with that number; a result without one is ignored.
   void on_result(const ModexResult& result);
 
-  event::Loop& loop_;
   oob::Daemon& oob_;
   TreeMember& tree_;
   const std::uint32_t own_host_;
   std::uint64_t last_request_id_ = 0;
   std::map<std::uint64_t, Request> modex_requests_;
   std::map<std::uint32_t, Link> links_;  // by host; of those whose address is known
-  event::Timer idle_timer_;              // next close_idle_links(); set at least while there are connections
-  /// Daemons with open requests on a direct connection, each with their number.
-  std::map<const opal::am::Endpoint*, std::shared_ptr<std::size_t>> requesters_;
+  /// Daemons that have sent a request on a direct connection; the pointer expires with the connection.
+  std::map<const opal::am::Endpoint*, std::shared_ptr<char>> requesters_;
   std::map<std::uint64_t, Items> name_requests_;
 };
 

@@ -49,8 +49,6 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   /// Called before the tree disconnects an endpoint, for other users of that endpoint.  May run inside a call of the
   /// Node: of this class only send() and the accessors may be called.
   std::function<void(opal::am::Endpoint&)> on_disconnect = [](opal::am::Endpoint&) {};
-  /// Whether the tree uses the endpoint.
-  [[nodiscard]] bool uses(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
 
   /// DaemonHost::on_message passes each Frame here.
   void on_frame(opal::am::Endpoint& from, std::string frame);
