@@ -31,32 +31,6 @@ std::string variable_name(std::string_view environment_name) {
   return name;
 }
 
-std::string escaped(std::string_view value) {
-  std::string text;
-  for (const char c : value) {
-    if (c == '\\')
-      text += "\\\\";
-    else if (c == '\n')
-      text += "\\n";
-    else
-      text += c;
-  }
-  return text;
-}
-
-std::string unescaped(std::string_view text) {
-  std::string value;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\' || i + 1 == text.size()) {
-      value += text[i];
-      continue;
-    }
-    ++i;
-    value += text[i] == 'n' ? '\n' : text[i];
-  }
-  return value;
-}
-
 /// `line` without its comment.  A '#' starts a comment at the start of the line or after a blank; others are values.
 std::string_view without_comment(std::string_view line) {
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -98,7 +72,7 @@ void Store::add_environment(std::span<const std::pair<std::string, std::string>>
     for (const std::string_view line : split(value, '\n')) {
       const Result<std::pair<std::string, std::string>> assignment = parse_assignment(line);
       if (assignment) {
-        add({assignment->first, unescaped(assignment->second), Source::launcher, "--set"});
+        add({assignment->first, assignment->second, Source::launcher, "--set"});
       } else if (!trimmed(line).empty()) {
         unreadable_.push_back(
             {Problem::Severity::error, fmt::format("{}: \"{}\" is not name=value", kLauncherName, line)});
@@ -109,7 +83,7 @@ void Store::add_environment(std::span<const std::pair<std::string, std::string>>
 
 std::string Store::encode_for_launch(std::span<const std::pair<std::string, std::string>> settings) {
   std::string text;
-  for (const auto& [name, value] : settings) text += fmt::format("{}={}\n", name, escaped(value));
+  for (const auto& [name, value] : settings) text += fmt::format("{}={}\n", name, value);
   return text;
 }
 

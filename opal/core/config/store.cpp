@@ -58,7 +58,9 @@ Result<std::pair<std::string, std::string>> parse_assignment(std::string_view te
   if (name.empty() || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string_view::npos) {
     return Error{Errc::invalid_argument, 0, "a variable's name has only lower-case letters, digits and _"};
   }
-  return std::pair{std::string{name}, std::string{trimmed(text.substr(equals + 1))}};
+  const std::string_view value = trimmed(text.substr(equals + 1));
+  if (value.find('\n') != std::string_view::npos) return Error{Errc::invalid_argument, 0, "a value is one line"};
+  return std::pair{std::string{name}, std::string{value}};
 }
 
 void Store::set(std::string_view name, std::string_view value) {

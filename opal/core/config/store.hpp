@@ -117,6 +117,7 @@ class OPAL_EXPORT Store {
   [[nodiscard]] std::string present_value(const GroupInfo& group, std::string_view name) const;
 
   /// Encodes the launcher's `settings` {name, value} as a value of OPAL_SET for the processes that it starts.
+  /// Requires: each value is one line.
   static std::string encode_for_launch(std::span<const std::pair<std::string, std::string>> settings);
 
  private:
@@ -129,8 +130,8 @@ class OPAL_EXPORT Store {
   std::vector<Problem> unreadable_;
 };
 
-/// Splits "name=value", the argument of `--set`, and trims both.  Errors: invalid_argument if there is no '=', or the
-/// name is empty or has other characters than lower-case letters, digits and underscores.
+/// Splits "name=value", the argument of `--set`, and trims both.  Errors: invalid_argument if there is no '=', the name
+/// is empty or has other characters than lower-case letters, digits and underscores, or the value has several lines.
 OPAL_EXPORT Result<std::pair<std::string, std::string>> parse_assignment(std::string_view text);
 
 }  // namespace opal::config
