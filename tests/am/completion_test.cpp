@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counter, the queue and the function beside the completion callback.
+// The counter and the queue beside the completion callback.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "opal/am/completion_counter.hpp"
-#include "opal/am/completion_function.hpp"
 #include "opal/am/completion_queue.hpp"
 #include "tests/am/pair.hpp"
 
@@ -130,20 +129,6 @@ TEST_P(Completions, AThreadThatSleepsHearsThatAnotherThreadsOperationWasDoneAtOn
     EXPECT_EQ(queue.post(&queue, [](Completion&) { return Post::done; }), Post::queued);
   }));
   EXPECT_EQ(entry[0].user, &queue);
-}
-
-TEST_P(Completions, AFunctionIsCalledWithTheError) {
-  int calls = 0;
-  Error seen{};
-  am::CompletionFunction end{[&](const Error& why) noexcept {
-    ++calls;
-    seen = why;
-  }};
-  const std::vector<std::byte> payload(500'000);
-  ASSERT_EQ(to_b->send(kTag, {}, payload, end), Post::queued);
-  ASSERT_TRUE(a.context->wait_until([&] { return calls != 0; }, 20s));
-  EXPECT_EQ(seen.code, Errc{});
-  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace
