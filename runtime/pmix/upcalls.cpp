@@ -22,6 +22,28 @@ namespace {
 // libpmix passes no user pointer to the functions of pmix_server_module_t.
 Core* g_core = nullptr;
 
+/// Runs `call`, which answers a client, in libpmix's thread.  Reason: most answer functions of libpmix 4.2 (op_cbfunc,
+/// lookup_cbfunc, query_cbfunc of its pmix_server.c) change the queue of the client's connection without a lock, and so
+/// does libpmix's thread.  Implementation: PMIx_server_deregister_resources() without resources only runs its callback
+/// in that thread.
+void in_libpmix_thread(std::function<void()> call) {
+  using Call = std::function<void()>;
+  auto kept = std::make_unique<Call>(std::move(call));
+  const auto run = [](pmix_status_t, void* pointer) { (*std::unique_ptr<Call>{static_cast<Call*>(pointer)})(); };
+  // Without resources it only calls `run` in libpmix's thread.
+  const pmix_status_t status = PMIx_server_deregister_resources(nullptr, 0, run, kept.get());
+  if (status == PMIX_SUCCESS) return void(kept.release());  // `run` owns it now
+  opal::log::error("runtime", "a client gets no answer: {}", opal::to_string(to_error(status, "libpmix's thread")));
+}
+
+/// Answers a client's request.
+void reply(pmix_op_cbfunc_t answer, void* cookie, pmix_status_t status) {
+  if (answer != nullptr) in_libpmix_thread([=] { answer(status, cookie); });
+}
+void reply(pmix_info_cbfunc_t answer, void* cookie, pmix_status_t status) {
+  in_libpmix_thread([=] { answer(status, nullptr, 0, cookie, nullptr, nullptr); });
+}
+
 /// The rank of a process of our job.  Empty for a process of another job and for PMIX_RANK_WILDCARD.
 std::optional<unsigned> rank_of(const Core& core, const pmix_proc_t& proc) {
   if (core.job.job_id != proc.nspace || proc.rank >= core.membership.size()) return {};
@@ -142,6 +164,22 @@ void give(pmix_modex_cbfunc_t answer, void* cookie, pmix_status_t status, const 
   const auto release = [](void* pointer) { std::unique_ptr<std::string>{static_cast<std::string*>(pointer)}; };
   std::string* const raw = kept.release();  // until libpmix calls `release`
   answer(status, raw->data(), raw->size(), cookie, release, raw);
+}
+
+/// Answers when all `members`, on any host, have arrived at the operation `what`, with the data of their hosts one
+/// after the other.  Requires: libpmix reports that the members of this host have arrived.  libpmix also counts a rank
+/// whose connection broke as arrived; the answer for a dead member is PMIX_ERR_PROC_TERM_WO_SYNC.
+void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data,
+                Cluster::Data answer) {
+  settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
+    const std::vector<std::uint32_t> hosts = hosts_of(members);
+    if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
+    // The other hosts do not wait for this host: all its members have ended (ProcessMap::absent()).
+    if (!has_living_member(members)) return answer(status, data);
+    std::set<std::uint32_t> ranks;
+    for (const pmix_proc_t& member : members) ranks.insert(member.rank);
+    g_core->cluster->fence(pack(FenceName{{ranks.begin(), ranks.end()}, what}), hosts, status, data, answer);
+  });
 }
 
 pmix_status_t fence(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/, char* data,
@@ -366,44 +404,6 @@ pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_d
 
 }  // namespace
 
-Core& core() noexcept { return *g_core; }
-
-void in_libpmix_thread(std::function<void()> call) {
-  using Call = std::function<void()>;
-  auto kept = std::make_unique<Call>(std::move(call));
-  const auto run = [](pmix_status_t, void* pointer) { (*std::unique_ptr<Call>{static_cast<Call*>(pointer)})(); };
-  // Without resources it only calls `run` in libpmix's thread.
-  const pmix_status_t status = PMIx_server_deregister_resources(nullptr, 0, run, kept.get());
-  if (status == PMIX_SUCCESS) return void(kept.release());  // `run` owns it now
-  opal::log::error("runtime", "a client gets no answer: {}", opal::to_string(to_error(status, "libpmix's thread")));
-}
-
-void reply(pmix_op_cbfunc_t answer, void* cookie, pmix_status_t status) {
-  if (answer != nullptr) in_libpmix_thread([=] { answer(status, cookie); });
-}
-
-void reply(pmix_info_cbfunc_t answer, void* cookie, pmix_status_t status, std::unique_ptr<InfoList> infos) {
-  if (infos == nullptr || infos->size() == 0) {
-    return in_libpmix_thread([=] { answer(status, nullptr, 0, cookie, nullptr, nullptr); });
-  }
-  const auto release = [](void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
-  InfoList* const raw = infos.release();  // until libpmix calls `release`
-  in_libpmix_thread([=] { answer(status, raw->data(), raw->size(), cookie, release, raw); });
-}
-
-void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data,
-                Cluster::Data answer) {
-  settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
-    const std::vector<std::uint32_t> hosts = hosts_of(members);
-    if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
-    // The other hosts do not wait for this host: all its members have ended (ProcessMap::absent()).
-    if (!has_living_member(members)) return answer(status, data);
-    std::set<std::uint32_t> ranks;
-    for (const pmix_proc_t& member : members) ranks.insert(member.rank);
-    g_core->cluster->fence(pack(FenceName{{ranks.begin(), ranks.end()}, what}), hosts, status, data, answer);
-  });
-}
-
 void end_modexes_of_ended_ranks() {
   if (g_core->modexes.empty()) return;
   // By way of libpmix's thread: it first answers those of the requests so far whose rank has committed.
@@ -479,7 +479,6 @@ pmix_server_module_t* upcalls(Core& core) noexcept {
     module.deregister_events = [](auto...) { return PMIX_OPERATION_SUCCEEDED; };
     module.notify_event = notify_event;
     module.job_control = control_job;
-    module.group = group;
     module.client_connected2 = client_connected;
     return module;
   }();

@@ -46,7 +46,6 @@ struct Core {
   /// By rank; `outside` for ranks of other hosts.  libpmix's thread sets `member`, the loop's thread sets `left`.
   std::vector<std::atomic<Membership>> membership;
   std::vector<std::uint32_t> host_of;  ///< by rank
-  std::uint64_t contexts = 0;          ///< number of group context ids proposed by this host
   Cluster* cluster = nullptr;          ///< null: no other hosts
   ServerUser& user;
   InfoList settings;  ///< libpmix keeps pointers into what it was started with
@@ -60,34 +59,11 @@ struct Core {
   std::vector<event::Callback> deferred;    ///< answers delayed until the end of a dying rank is reported
 };
 
-/// Runs `call`, which answers a client, in libpmix's thread.  Reason: most answer functions of libpmix 4.2 (op_cbfunc,
-/// lookup_cbfunc, query_cbfunc of its pmix_server.c) change the queue of the client's connection without a lock, and so
-/// does libpmix's thread.  Implementation: PMIx_server_deregister_resources() without resources only runs its callback
-/// in that thread.
-void in_libpmix_thread(std::function<void()> call);
-
-/// Answers a client's request; the second form passes `infos`, if any.
-void reply(pmix_op_cbfunc_t answer, void* cookie, pmix_status_t status);
-void reply(pmix_info_cbfunc_t answer, void* cookie, pmix_status_t status, std::unique_ptr<InfoList> infos = nullptr);
-
-/// The core that was given to upcalls().  Thread-safe.
-Core& core() noexcept;
-
-/// Answers when all `members`, on any host, have arrived at the operation `what`, with the data of their hosts one
-/// after the other.  Requires: libpmix reports that the members of this host have arrived.  libpmix also counts a rank
-/// whose connection broke as arrived; the answer for a dead member is PMIX_ERR_PROC_TERM_WO_SYNC.
-void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data,
-                Cluster::Data answer);
-
 /// Answers the requests for data of ranks of this host that have ended without a commit; libpmix answers the others.
 void end_modexes_of_ended_ranks();
 
 /// Registers the handler that calls ServerUser::on_disconnected.
 void hear_of_lost_connections();
-
-/// The upcall for groups.
-pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
-                    const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie);
 
 /// Sends an event to the clients of this host.  `source`: the process that the event is about.
 void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_range_t range, InfoList about);

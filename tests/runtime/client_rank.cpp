@@ -436,32 +436,6 @@ int raise_events(Client& client, const pmix_proc_t& self, char** arguments) {
   return 0;
 }
 
-/// All ranks, then all but the first, form groups; prints the context ids.
-int groups(Client& client, const pmix_proc_t& self) {
-  for (unsigned round = 0; round < 4; ++round) {
-    const unsigned first = round % 2;
-    if (client.rank() < first) continue;
-    const auto members = ranks_from_to(self.nspace, first, client.size());
-    const std::string name = "group-" + std::to_string(round);
-    pmix_info_t wish;
-    PMIX_INFO_LOAD(&wish, PMIX_GROUP_ASSIGN_CONTEXT_ID, nullptr, PMIX_BOOL);
-    pmix_info_t* results = nullptr;
-    size_t count = 0;
-    const pmix_status_t made =
-        PMIx_Group_construct(name.c_str(), members.data(), members.size(), &wish, 1, &results, &count);
-    if (made != PMIX_SUCCESS) return std::printf("construct: %s\n", PMIx_Error_string(made)), 1;
-    for (size_t i = 0; i < count; ++i) {
-      if (PMIX_CHECK_KEY(&results[i], PMIX_GROUP_CONTEXT_ID)) {
-        std::printf("context of %s: %zu\n", name.c_str(), results[i].value.data.size);
-      }
-    }
-    PMIX_INFO_FREE(results, count);
-    const pmix_status_t ended = PMIx_Group_destruct(name.c_str(), nullptr, 0);
-    if (ended != PMIX_SUCCESS) return std::printf("destruct: %s\n", PMIx_Error_string(ended)), 1;
-  }
-  return 0;
-}
-
 /// Pairs of neighbours, then all ranks, connect and disconnect.
 int connect_ranks(Client& client, const pmix_proc_t& self) {
   const unsigned left = client.rank() / 2 * 2;
@@ -572,7 +546,6 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "fences") return count_fences(client);
   if (scenario == "forever") return wait_for_ever(client);
   if (scenario == "until") return until(client, arguments);
-  if (scenario == "groups") return as_process(client, groups);
   if (scenario == "connect") return as_process(client, connect_ranks);
   if (scenario == "raise") {
     return as_process(client, [&](Client& c, const pmix_proc_t& self) { return raise_events(c, self, arguments); });

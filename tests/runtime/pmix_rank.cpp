@@ -110,8 +110,9 @@ int ask_for_too_much() {
   PMIX_ARGV_APPEND(appended, query->keys, PMIX_QUERY_PROC_TABLE);
   const pmix_status_t asked = appended == PMIX_SUCCESS ? PMIx_Query_info(query, 1, &results, &count) : appended;
   PMIX_QUERY_FREE(query, 1);
+  const pmix_status_t group = PMIx_Group_construct("group", &g_self, 1, nullptr, 0, &results, &count);
   for (const auto& [what, status] : {std::pair{"job control", control}, std::pair{"allocation", allocation},
-                                     std::pair{"spawn", spawn}, std::pair{"query", asked}}) {
+                                     std::pair{"spawn", spawn}, std::pair{"query", asked}, std::pair{"group", group}}) {
     std::printf("%s: %s\n", what, status == PMIX_ERR_NOT_SUPPORTED ? "not supported" : PMIx_Error_string(status));
   }
   return meet();

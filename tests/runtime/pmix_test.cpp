@@ -13,8 +13,9 @@ using ::testing::UnorderedElementsAre;
 TEST(Pmix, WhatIsNotOfferedIsRefusedAtOnce) {
   const Outcome job = run_job({"-n", "1", helper("pmix_rank"), "unsupported"});
   EXPECT_EQ(job.status, 0) << job.out << job.err;
-  EXPECT_THAT(lines_of(job.out), UnorderedElementsAre("job control: not supported", "allocation: not supported",
-                                                      "spawn: not supported", "query: not supported"));
+  EXPECT_THAT(lines_of(job.out),
+              UnorderedElementsAre("job control: not supported", "allocation: not supported", "spawn: not supported",
+                                   "query: not supported", "group: not supported"));
 }
 
 TEST(Pmix, NamesForLessThanTheJobAreRefusedAndThoseOfAProcessEndWithIt) {

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <set>
 #include <thread>
 
 #include "tests/runtime/host_jobs.hpp"
@@ -56,19 +55,11 @@ TEST_F(Tree, RanksExchangeDataAlongIt) {
   }
 }
 
-TEST_F(Tree, ProcessesOfManyHostsConnectAndFormGroups) {
+TEST_F(Tree, ProcessesOfManyHostsConnect) {
   const auto connected = run("2", {helper("client_rank"), "connect"});
-  Outcome outcome = connected->wait();
+  const Outcome outcome = connected->wait();
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(count_of(outcome.out, "connected"), 2 * kHosts);
-  const auto grouped = run("2", {helper("client_rank"), "groups"});
-  outcome = grouped->wait();
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  // All members got the same id, and each group another.
-  const auto lines = lines_of(outcome.out);
-  EXPECT_EQ(std::set<std::string>(lines.begin(), lines.end()).size(), 4U) << outcome.out;
-  EXPECT_EQ(lines.size(), 4 * 2 * kHosts - 2) << "one rank is in two groups only";
-  EXPECT_EQ(grouped->leftovers(), "");
 }
 
 /// The launcher's host keeps the names: what is too long for the tree on the way there or back is refused.
