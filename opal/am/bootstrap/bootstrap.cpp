@@ -3,7 +3,6 @@
 #include "opal/am/bootstrap/bootstrap.hpp"
 
 #include <netinet/in.h>
-#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -60,9 +59,8 @@ Result<Fd> listen_at(const addrinfo& entry, std::uint16_t port) {
 
 }  // namespace
 
-Bootstrap::Bootstrap(std::vector<Fd> sockets, Fd clock, const Secret& secret, Waiter& waiter) noexcept
+Bootstrap::Bootstrap(std::vector<Fd> sockets, const Secret& secret, Waiter& waiter) noexcept
     : sockets_(std::move(sockets)),
-      clock_(std::move(clock)),
       where_(name_of(address_of(sockets_.front()))),
       address_(address_of(sockets_.front())),
       secret_(secret),
@@ -71,13 +69,11 @@ Bootstrap::Bootstrap(std::vector<Fd> sockets, Fd clock, const Secret& secret, Wa
 Bootstrap::~Bootstrap() {
   while (!pending_.empty()) drop(pending_.begin());
   for (const Fd& socket : sockets_) waiter_.remove(socket.get());
-  waiter_.remove(clock_.get());
 }
 
 void Bootstrap::close_in_child() noexcept {
   for (Fd& socket : sockets_) socket.reset();
   for (Pending& pending : pending_) pending.socket.reset();
-  clock_.reset();
 }
 
 Result<std::unique_ptr<Bootstrap>> Bootstrap::listen(std::string_view host_port, const Secret& secret, Waiter& waiter) {
@@ -100,24 +96,12 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::listen(std::string_view host_port,
     log::debug("am", "listen {}: {}", host_port, to_string(last));
   }
   if (sockets.empty()) return last;
-  Fd clock{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
-  if (!clock) return Error{Errc::os, errno, "timerfd_create(bootstrap)"};
   for (const Fd& socket : sockets) OPAL_TRY(waiter.add(socket.get()));
-  OPAL_TRY(waiter.add(clock.get()));
-  return std::unique_ptr<Bootstrap>{new Bootstrap{std::move(sockets), std::move(clock), secret, waiter}};
-}
-
-void Bootstrap::accept_new() {
-  if (!pause_.is_never()) {
-    if (!pause_.expired()) return;
-    pause_ = Deadline::never();
-    for (const Fd& socket : sockets_) (void)waiter_.add(socket.get());
-  }
-  for (const Fd& socket : sockets_) accept_at(socket);
+  return std::unique_ptr<Bootstrap>{new Bootstrap{std::move(sockets), secret, waiter}};
 }
 
 void Bootstrap::accept_at(const Fd& listening) {
-  for (int i = 0; i < kAcceptsPerRound && pause_.is_never(); ++i) {
+  for (int i = 0; i < kAcceptsPerRound; ++i) {
     Fd socket{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
       if (errno == EAGAIN) return;
@@ -125,11 +109,7 @@ void Bootstrap::accept_at(const Fd& listening) {
         continue;  // only this connection failed
       log::once(log::Level::warn, "am.bootstrap.accept", "am", "bootstrap: cannot accept connections now: {}",
                 std::strerror(errno));
-      // Connections wait in the kernel's queue.  A listening socket stays readable, which would end every sleep at
-      // once.
-      for (const Fd& watched : sockets_) waiter_.remove(watched.get());
-      pause_ = Deadline::after(kPause);
-      return;
+      return;  // connections wait in the kernel's queue
     }
     const bootstrap_wire::Challenge challenge{bootstrap_wire::kMagic, bootstrap_wire::kVersion, 0, fresh_nonce()};
     // The empty send buffer of a new connection takes the whole Challenge.
@@ -144,19 +124,6 @@ void Bootstrap::make_room() {
   const auto stranger =
       std::find_if(pending_.begin(), pending_.end(), [](const Pending& pending) { return !pending.head_is_genuine; });
   drop(stranger != pending_.end() ? stranger : pending_.begin());
-}
-
-void Bootstrap::set_clock() noexcept {
-  Deadline at = pause_;
-  if (at.is_never() && !pending_.empty()) at = pending_.front().timeout;
-  if (at == clock_at_) return;
-  clock_at_ = at;
-  itimerspec when{};  // 0 disarms the timer
-  if (!at.is_never()) {
-    const std::int64_t left = std::max<std::int64_t>(at.remaining().count(), 1);
-    when.it_value = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
-  }
-  (void)::timerfd_settime(clock_.get(), 0, &when, nullptr);  // it also ends the present expiration
 }
 
 Bootstrap::Reading Bootstrap::read(Pending& pending) {

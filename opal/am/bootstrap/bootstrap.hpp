@@ -51,7 +51,7 @@ class OPAL_EXPORT Bootstrap {
   /// Returns the number of calls of `arrived`.
   template <class Arrived>
   std::size_t progress(ByteSpan own, Arrived arrived) {
-    accept_new();
+    for (const Fd& socket : sockets_) accept_at(socket);
     std::size_t count = 0;
     for (auto pending = pending_.begin(); pending != pending_.end();) {
       switch (read(*pending)) {
@@ -67,15 +67,12 @@ class OPAL_EXPORT Bootstrap {
       }
       pending = drop(pending);
     }
-    set_clock();
     return count;
   }
 
  private:
   static constexpr std::size_t kMaxPending = 64;      // pending connections at once; see make_room()
-  static constexpr std::chrono::seconds kTimeout{5};  // a pending connection is closed after this time
-  // After accept() has failed for lack of descriptors or memory, the next one waits for so long.
-  static constexpr std::chrono::milliseconds kPause{100};
+  static constexpr std::chrono::seconds kTimeout{5};  // the first progress() after it closes a pending connection
 
   enum class Reading { more, whole, broken };
   struct Pending {
@@ -88,21 +85,15 @@ class OPAL_EXPORT Bootstrap {
     Deadline timeout = Deadline::after(kTimeout);
   };
 
-  Bootstrap(std::vector<Fd> sockets, Fd clock, const Secret& secret, Waiter& waiter) noexcept;
-  void accept_new();
+  Bootstrap(std::vector<Fd> sockets, const Secret& secret, Waiter& waiter) noexcept;
   void accept_at(const Fd& socket);
   /// Closes the oldest pending connection without a genuine head, else the oldest one.
   void make_room();
   Reading read(Pending& pending);
   void answer(Pending& pending, ByteSpan own);
   std::list<Pending>::iterator drop(std::list<Pending>::iterator pending);
-  /// Sets the timerfd, so that it wakes a sleeper when pause_ ends or the oldest pending connection times out.
-  void set_clock() noexcept;
 
   std::vector<Fd> sockets_;
-  Fd clock_;
-  Deadline clock_at_ = Deadline::never();  // when clock_ expires
-  Deadline pause_ = Deadline::never();  // until this time the listening sockets are not watched and not accepted from
   std::string where_;
   sockaddr_storage address_{};
   const Secret secret_;
