@@ -215,27 +215,18 @@ void Cache::give_back_counted(Registration& registration, PageHold* hold) noexce
 }
 
 Statistics Cache::statistics() const noexcept {
-  constexpr std::size_t kAtATime = 64;  // registrations looked at with the lock held
-  Statistics sum;
-  RegistrationPool::Walk walk;
-  {
-    const Lock lock{*this};
-    sum = statistics_;
-    for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) {
-      sum.hits += table->hits();
-    }
-    walk = pool_.begin_walk();
+  const Lock lock{*this};
+  Statistics sum = statistics_;
+  for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) {
+    sum.hits += table->hits();
   }
-  while (!walk.ended()) {
-    const Lock lock{*this};
-    RegistrationPool::go_on(walk, kAtATime, [&](const Registration& registration) {
-      Use use;
-      if (registration.state_ != Registration::State::indexed || registration.epoch_ != epoch_) return;
-      if (!idle_locked(registration, use)) return;
-      ++sum.idle.count;
-      sum.idle.bytes += registration.length();
-    });
-  }
+  index_.find_overlapping(0, std::numeric_limits<std::uintptr_t>::max(), [&](const Registration& registration) {
+    Use use;
+    if (!idle_locked(registration, use)) return false;
+    ++sum.idle.count;
+    sum.idle.bytes += registration.length();
+    return false;
+  });
   return sum;
 }
 

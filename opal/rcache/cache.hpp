@@ -86,8 +86,7 @@ class OPAL_EXPORT Cache final : private ForkListener {
   /// Ends quiesce(): get() registers again.  Also after a restart, with a device that has no registrations.
   void resume() noexcept;
 
-  /// The counts so far, and the idle registrations.  Holds the lock for 64 registrations at a time: while other threads
-  /// use the cache, `idle` is of no single moment.  Cost: linear in the most registrations that there were at a time.
+  /// The counts so far, and the idle registrations.  Cost: linear in the registrations, with the lock held.
   [[nodiscard]] Statistics statistics() const noexcept;
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }

@@ -37,23 +37,6 @@ class RegistrationPool {
   Registration& take() noexcept { return *free_.pop_front(); }
   void give_back(Registration& registration) noexcept;
 
-  /// The position of a walk over all objects, in any state.  Objects are never moved or freed, so the caller may
-  /// release the lock during a walk; the walk misses only objects that are added meanwhile.
-  struct Walk {
-    const Slab* slab = nullptr;
-    std::size_t next = 0;  // index of the next object in the slab
-    [[nodiscard]] bool ended() const noexcept { return slab == nullptr; }
-  };
-  [[nodiscard]] Walk begin_walk() const noexcept { return {slabs_.get()}; }
-  /// Calls `visit(registration)` for the next `most` objects.
-  template <class Visit>
-  static void go_on(Walk& walk, std::size_t most, Visit visit) noexcept {
-    for (; most > 0 && !walk.ended(); --most) {
-      visit(walk.slab->registrations[walk.next]);
-      if (++walk.next == walk.slab->size) walk = {walk.slab->next.get()};
-    }
-  }
-
   /// take() returns none of the present objects from now on; they stay as they are until the destructor.
   void abandon() noexcept { free_ = {}; }
 
