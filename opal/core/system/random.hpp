@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/core/system/random.hpp — random numbers from the kernel.  Threads: any.
 #pragma once
-#include <cstdint>
+#include <unistd.h>
 
-#include "opal/core/export.hpp"
+#include <cstdint>
+#include <cstdlib>
 
 namespace opal {
 
 /// 64 random bits that no other process can guess.  Aborts the process if the kernel's random source fails.
-OPAL_EXPORT std::uint64_t random_u64() noexcept;
+inline std::uint64_t random_u64() noexcept {
+  std::uint64_t bits = 0;
+  if (::getentropy(&bits, sizeof bits) != 0) std::abort();
+  return bits;
+}
 
 }  // namespace opal
