@@ -12,7 +12,6 @@ namespace {
 
 std::mutex mutex;                             // guards the writes of start() to the next two
 std::atomic<const Status*> decided{nullptr};  // for the life of the process
-Config settings;                              // as decided
 
 }  // namespace
 
@@ -24,7 +23,6 @@ const Status& start(const Config& config) {
   const std::lock_guard lock{mutex};
   if (const Status* const before = decided.load(std::memory_order_acquire); before != nullptr) return *before;
   static Status status;
-  settings = config;
   if (config.use == "off") {
     status.why = "gpu_use is off";
   } else {
@@ -37,8 +35,6 @@ const Status& start(const Config& config) {
   detail::driver_loaded.store(status.loaded, std::memory_order_release);
   return status;
 }
-
-const Config& started_with() noexcept { return settings; }
 
 Result<void> usable() noexcept {
   const Status* const status = decided.load(std::memory_order_acquire);

@@ -23,9 +23,6 @@ struct Status {
 /// Call it after memory::start_monitor(): without the monitor each is_host() of host memory costs a call of the driver.
 OPAL_EXPORT const Status& start(const Config& config);
 
-/// The `config` of start().  Requires: active().
-const Config& started_with() noexcept;
-
 /// Succeeds when the driver is loaded, also before the program's cuInit().  Errors: not_supported (start() was not
 /// called; or the driver is not loaded, with the reason).
 OPAL_EXPORT Result<void> usable() noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/gpu/target.hpp — two modules in this process, one of which owns GPU memory that the other puts and gets by
-// messages; every message and every copy goes when the test says so.
+// messages; every message goes when the test says so.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -23,9 +23,6 @@ class TargetTest : public testing::Test {
   static constexpr std::size_t kMessage = 1024;
   static constexpr std::size_t kSize = 10'000;
 
-  /// The first one of a process decides how its GPU memory is copied.
-  explicit TargetTest(const Config& config = {}) : program_(0, config) {}
-
   /// `b` owns `device_`.
   void open() {
     pair_ = std::make_unique<FakePair>(kMessage);
@@ -47,7 +44,8 @@ class TargetTest : public testing::Test {
     ASSERT_EQ(completion.calls, 1);
   }
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(device_.at()); }
-  [[nodiscard]] std::uint64_t unfinished() const { return control_->count(Count::unfinished); }
+  /// Calls of the driver for a copy between host and device, so far.
+  [[nodiscard]] std::uint64_t copies() const { return control_->calls("cuMemcpyAsync"); }
 
   Control* const control_ = cuda_double::control();
   CudaProgram program_;

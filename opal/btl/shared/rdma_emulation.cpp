@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "opal/btl/module.hpp"
-#include "opal/btl/shared/gpu_target.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
+#include "opal/core/copy.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/system/guarded_copy.hpp"
 #include "opal/gpu/copies/copy.hpp"
@@ -59,9 +59,6 @@ bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
 }
 
 }  // namespace
-
-RdmaEmulation::RdmaEmulation(Module& module, RdmaOperations& operations) : module_(module), operations_(operations) {}
-RdmaEmulation::~RdmaEmulation() = default;
 
 // --- Initiator
 
@@ -147,12 +144,6 @@ void RdmaEmulation::finish(RdmaOperation& operation, const Error& why) noexcept 
 
 // --- Target
 
-GpuTarget& RdmaEmulation::gpu_target() {
-  if (gpu_ == nullptr) gpu_ = std::make_unique<GpuTarget>(module_, *this);
-  busy_ = true;
-  return *gpu_;
-}
-
 void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::PutPiece piece{};
@@ -163,11 +154,8 @@ void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   }
   // Check the whole range at each piece: a put that is partly outside writes nothing, and a put stops when its
   // registration ends meanwhile.
-  Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
-  if ((gpu_ != nullptr && gpu_->lands(delivery.from, piece.operation)) ||
-      (checked && on_gpu(piece.base, piece.total))) {
-    return gpu_target().land(delivery.from, piece, *handle, data, checked);
-  }
+  const auto checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
+  if (checked && on_gpu(piece.base, piece.total)) return gather(delivery.from, piece, *handle, data);
   // Answer every refused piece, since later pieces may succeed again.  The first answer ends the operation.
   if (!checked) {
     reply(delivery.from, piece.operation, checked.error().code);
@@ -178,20 +166,34 @@ void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   }
 }
 
-/// Copies the next piece of a get to `staged_`, unless it is there from an earlier attempt.  False: it cannot be read.
-bool RdmaEmulation::stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept {
+/// True if the next `size` bytes of a get are in `staged_`.
+bool RdmaEmulation::is_staged(const Endpoint& to, const Serving& serving, std::uint64_t size) const noexcept {
   const std::uint64_t address = serving.base + serving.sent;
-  if (staged_.to == &to && staged_.operation == serving.operation && staged_.address == address) return true;
+  return staged_.to == &to && staged_.operation == serving.operation && address >= staged_.address &&
+         address + size <= staged_.address + staged_.size;
+}
+
+/// Copies the next `size` bytes of a get to `staged_`; of GPU memory more, for the pieces after them.
+Result<void> RdmaEmulation::stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept {
+  const std::uint64_t address = serving.base + serving.sent;
   staged_.to = nullptr;
-  constexpr std::uintptr_t kPage = 4096;
-  if (staged_.bytes.size() < size + 2 * kPage) staged_.bytes.resize(size + 2 * kPage);
-  const auto begin = reinterpret_cast<std::uintptr_t>(staged_.bytes.data());
-  staged_.data = staged_.bytes.data() + (address - begin) % kPage;
-  if (!guarded_copy(staged_.data, at(address), size)) return false;
+  if (serving.on_gpu) {
+    OPAL_TRY(make_gpu_memory());
+    staged_.data = gpu_memory_.pages.data();
+    size = std::min(gpu_window() / size * size, serving.total - serving.sent);  // whole pieces
+    OPAL_TRY(gpu::copy(staged_.data, at(address), size));
+  } else {
+    constexpr std::uintptr_t kPage = 4096;
+    if (staged_.bytes.size() < size + 2 * kPage) staged_.bytes.resize(size + 2 * kPage);
+    const auto begin = reinterpret_cast<std::uintptr_t>(staged_.bytes.data());
+    staged_.data = staged_.bytes.data() + (address - begin) % kPage;
+    if (!guarded_copy(staged_.data, at(address), size)) return Error{kNoSuchMemory, 0, "get: not accessible", address};
+  }
   staged_.to = &to;
   staged_.operation = serving.operation;
   staged_.address = address;
-  return true;
+  staged_.size = size;
+  return {};
 }
 
 bool RdmaEmulation::send_get_pieces(Endpoint& to, Serving& serving) noexcept {
@@ -203,17 +205,21 @@ bool RdmaEmulation::send_get_pieces(Endpoint& to, Serving& serving) noexcept {
       return true;
     }
     const std::uint64_t size = std::min<std::uint64_t>(room, serving.total - serving.sent);
-    if (!stage(to, serving, size)) {
-      reply(to, serving.operation, kNoSuchMemory);
-      return true;
+    if (!is_staged(to, serving, size)) {
+      if (serving.on_gpu && turn != 0) return false;  // the turn of others, before more is copied
+      if (const auto staged = stage(to, serving, size); !staged) {
+        reply(to, serving.operation, staged.error().code);
+        return true;
+      }
     }
     const wire::GetPiece piece{serving.operation, serving.sent};
-    const Post post = module_.send_inline(to, wire::kGetPiece, bytes_of(piece), {staged_.data, size});
+    const std::byte* const data = staged_.data + (serving.base + serving.sent - staged_.address);
+    const Post post = module_.send_inline(to, wire::kGetPiece, bytes_of(piece), {data, size});
     if (post == Post::again) return false;
-    staged_.to = nullptr;
-    if (post == Post::failed) return true;  // the endpoint is dead: endpoint_gone() drops the others
     serving.sent += size;
-    if (serving.sent == serving.total) return true;
+    if (post == Post::done && serving.sent != serving.total) continue;
+    staged_.to = nullptr;
+    return true;  // all is sent, or the endpoint is dead: endpoint_gone() drops the others
   }
   return false;
 }
@@ -224,11 +230,7 @@ void RdmaEmulation::on_get_request(Delivery& delivery) noexcept {
   if (!take(data, request)) return;
   auto handle = take_handle(data, request.handle_size);
   if (!handle) return reply(delivery.from, request.operation, Errc::protocol);
-  if (on_gpu(request.base, request.total) &&
-      registrations().check(*handle, request.base, request.total, Rights::remote_read)) {
-    return gpu_target().serve(delivery.from, request, *handle);
-  }
-  Serving serving{request.operation, request.base, request.total, 0, *handle};
+  Serving serving{request.operation, request.base, request.total, 0, on_gpu(request.base, request.total), *handle};
   if (!gets_.contains(&delivery.from) && send_get_pieces(delivery.from, serving)) return;
   std::deque<Serving>& waiting = gets_[&delivery.from];
   if (waiting.size() >= kMostGets) {
@@ -258,6 +260,50 @@ void RdmaEmulation::on_atomic_request(Delivery& delivery) noexcept {
     old = execute_atomic(op, type, at(request.address), request.operand, request.compare);
   });
   reply(delivery.from, request.operation, done ? Errc{} : kNoSuchMemory, old);
+}
+
+// --- GPU memory of the target
+
+std::size_t RdmaEmulation::gpu_window() const noexcept {
+  constexpr std::size_t kLeast = 256 << 10;  // a copy of less takes as long as the call of the driver
+  return std::max(kLeast, max_send());
+}
+
+/// Errors: no_memory.
+Result<void> RdmaEmulation::make_gpu_memory() noexcept {
+  if (gpu_memory_.pages.size() != 0) return {};
+  OPAL_TRY_ASSIGN(gpu_memory_, gpu::StagingMemory::make(2 * gpu_window()));
+  return {};
+}
+
+/// Keeps a piece of a put until it is the last, or the next piece does not follow it or has no room.
+void RdmaEmulation::gather(Endpoint& from, const wire::PutPiece& piece, const MemoryHandle& handle,
+                           ByteSpan data) noexcept {
+  if (const auto made = make_gpu_memory(); !made) return reply(from, piece.operation, made.error().code);
+  const bool follows = gathered_.from == &from && gathered_.operation == piece.operation &&
+                       gathered_.base == piece.base && gathered_.total == piece.total &&
+                       gathered_.offset + gathered_.size == piece.offset &&
+                       data.size() <= gpu_window() - gathered_.size;
+  if (!follows) {
+    copy_gathered();
+    gathered_ = {&from, piece.operation, piece.base, piece.total, piece.offset, 0, handle};
+  }
+  copy_host_memory(gpu_memory_.pages.data() + gpu_window() + gathered_.size, data.data(), data.size());
+  gathered_.size += data.size();
+  if (piece.offset + data.size() == piece.total) copy_gathered();
+}
+
+/// Copies what was gathered to the GPU.  Answers the last piece, and an error.
+void RdmaEmulation::copy_gathered() noexcept {
+  Endpoint* const from = std::exchange(gathered_.from, nullptr);
+  if (from == nullptr) return;
+  // The registration may have ended since the pieces arrived.
+  auto result = registrations().check(gathered_.handle, gathered_.base, gathered_.total, Rights::remote_write);
+  if (result) {
+    result = gpu::copy(at(gathered_.base + gathered_.offset), gpu_memory_.pages.data() + gpu_window(), gathered_.size);
+  }
+  const bool last = gathered_.offset + gathered_.size == gathered_.total;
+  if (last || !result) reply(*from, gathered_.operation, result ? Errc{} : result.error().code);
 }
 
 // --- Answers
@@ -350,26 +396,20 @@ std::size_t RdmaEmulation::send_waiting() noexcept {
   for (auto entry = gets_.begin(); entry != gets_.end();) {
     auto& [endpoint, waiting] = *entry;
     // Round-robin: the get at the head sends some pieces and moves to the back, so a small get does not wait for all of
-    // a large one.
+    // a large one.  What is staged of GPU memory is sent first.
     const std::uint64_t before = waiting.front().sent;
     const bool ended = send_get_pieces(*endpoint, waiting.front());
     const bool moved = waiting.front().sent != before;
     count += ended || moved ? 1 : 0;
-    if (!ended && moved && waiting.size() > 1) waiting.push_back(waiting.front());
-    if (ended || (moved && waiting.size() > 1)) waiting.pop_front();
+    const bool keeps = waiting.front().on_gpu && is_staged(*endpoint, waiting.front(), 1);
+    const bool rotates = !ended && moved && !keeps && waiting.size() > 1;
+    if (rotates) waiting.push_back(waiting.front());
+    if (ended || rotates) waiting.pop_front();
     entry = waiting.empty() ? gets_.erase(entry) : std::next(entry);
   }
-  if (gpu_ != nullptr) [[unlikely]]
-    count += gpu_->progress();
   busy_ = !idle();
   return count;
 }
-
-bool RdmaEmulation::idle() const noexcept {
-  return sending_.empty() && gets_.empty() && answers_.empty() && (gpu_ == nullptr || gpu_->idle());
-}
-
-bool RdmaEmulation::arm() noexcept { return idle() || (progress() == 0 && (gpu_ == nullptr || !gpu_->copying())); }
 
 std::size_t RdmaEmulation::active() const noexcept { return operations_.active(this); }
 
@@ -377,7 +417,7 @@ void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept
   gets_.erase(&endpoint);
   if (staged_.to == &endpoint) staged_.to = nullptr;
   answers_.erase(&endpoint);
-  if (gpu_ != nullptr) gpu_->endpoint_gone(endpoint);
+  if (gathered_.from == &endpoint) gathered_.from = nullptr;
   operations_.for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 

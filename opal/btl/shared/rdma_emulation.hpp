@@ -6,12 +6,12 @@
 //   get     The initiator sends a GetRequest.  The target sends GetPieces in order.
 //   atomic  The initiator sends an AtomicRequest.  The target answers with a Reply.
 // A Reply with an error ends any of them.  The target's answer completes an operation, so a completed put is visible.
+// GPU memory of the target passes through pinned host memory, in copies of the driver that serve several messages.
 // The operations are in the module's RdmaOperations, whose flush() waits for them.
 // Owned by its Module.  Threads: as the module.  Bytes of peers are checked before any use.
 #pragma once
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -21,16 +21,15 @@
 #include "opal/btl/module.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/core/export.hpp"
+#include "opal/gpu/copies/pinned.hpp"
 
 namespace opal::btl {
 
-class GpuTarget;
-
 class OPAL_EXPORT RdmaEmulation {
  public:
-  RdmaEmulation(Module& module, RdmaOperations& operations);
-  ~RdmaEmulation();
+  RdmaEmulation(Module& module, RdmaOperations& operations) noexcept : module_(module), operations_(operations) {}
   RdmaEmulation(const RdmaEmulation&) = delete;
   RdmaEmulation& operator=(const RdmaEmulation&) = delete;
 
@@ -45,12 +44,12 @@ class OPAL_EXPORT RdmaEmulation {
 
   /// Sends what back-pressure has delayed.  The module's progress() calls it.  Returns the number of events.
   std::size_t progress() noexcept { return busy_ ? send_waiting() : 0; }
-  /// True when nothing waits to be sent or for a GPU.  While it is false, a module that gets no event for new room in
-  /// the transport must not sleep.
-  [[nodiscard]] bool idle() const noexcept;
+  /// True when nothing waits to be sent.  While it is false, a module that gets no event for new room in the transport
+  /// must not sleep.
+  [[nodiscard]] bool idle() const noexcept { return sending_.empty() && gets_.empty() && answers_.empty(); }
   /// For the arm() of a module that gets an event for new room in the transport: sends what it can.  False: the module
-  /// must not sleep, since something was sent, or since a GPU copies, which causes no wake-up.
-  [[nodiscard]] bool arm() noexcept;
+  /// must not sleep, since something was sent.
+  [[nodiscard]] bool arm() noexcept { return idle() || progress() == 0; }
   /// Sends the short answer of a one-sided operation (Reply, Lent, LentReturn, messages of smcuda): `header`, and
   /// after it `handle`.  Under back-pressure progress() sends it later.  Answers to one peer keep their order.  Drops
   /// it if the endpoint is dead, or with a warning if too many are queued for it.
@@ -71,20 +70,32 @@ class OPAL_EXPORT RdmaEmulation {
     std::uint64_t base;
     std::uint64_t total;
     std::uint64_t sent;
+    bool on_gpu;
     MemoryHandle handle;
   };
   struct Answer {
     Tag tag;
     std::vector<std::byte> bytes;
   };
-  /// A copy of the next piece of a get.  send_inline() must not read the program's memory, where a fault could occur in
-  /// the middle of a message.
+  /// A copy of the next piece of a get, or of several from GPU memory.  send_inline() must not read the program's
+  /// memory, where a fault could occur in the middle of a message.
   struct Staged {
-    const Endpoint* to = nullptr;
+    const Endpoint* to = nullptr;  // null: nothing is staged
     std::uint64_t operation = 0;
     std::uint64_t address = 0;
-    std::vector<std::byte> bytes;
-    std::byte* data = nullptr;  // in `bytes`, at the page offset of the source: fastest to copy
+    std::uint64_t size = 0;
+    std::byte* data = nullptr;
+    std::vector<std::byte> bytes;  // contains `data` of host memory, at the page offset of the source: fastest to copy
+  };
+  /// The pieces of a put to GPU memory that have arrived one after the other and are not copied to the GPU yet.
+  struct Gathered {
+    Endpoint* from = nullptr;  // null: none
+    std::uint64_t operation = 0;
+    std::uint64_t base = 0;  // of the whole put
+    std::uint64_t total = 0;
+    std::uint64_t offset = 0;  // of the first byte that was gathered
+    std::uint64_t size = 0;
+    MemoryHandle handle;
   };
 
   std::size_t send_waiting() noexcept;
@@ -97,8 +108,13 @@ class OPAL_EXPORT RdmaEmulation {
 
   // Target
   bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
-  bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
-  GpuTarget& gpu_target();
+  [[nodiscard]] bool is_staged(const Endpoint& to, const Serving& serving, std::uint64_t size) const noexcept;
+  Result<void> stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
+  void gather(Endpoint& from, const wire::PutPiece& piece, const MemoryHandle& handle, ByteSpan data) noexcept;
+  void copy_gathered() noexcept;
+  /// Bytes of each of the two parts of gpu_memory_: for gets, and for puts.
+  [[nodiscard]] std::size_t gpu_window() const noexcept;
+  Result<void> make_gpu_memory() noexcept;
 
   // Handlers
   /// The emulation at the receiver of a message of `from`; null: its module has none.
@@ -116,7 +132,8 @@ class OPAL_EXPORT RdmaEmulation {
   std::unordered_map<Endpoint*, std::deque<Serving>> gets_;    // of peers, unfinished; no queue is empty
   std::unordered_map<Endpoint*, std::deque<Answer>> answers_;  // that wait; no queue is empty
   Staged staged_;
-  std::unique_ptr<GpuTarget> gpu_;  // null until the first put or get of GPU memory
+  Gathered gathered_;
+  gpu::StagingMemory gpu_memory_;  // empty until the first put or get of GPU memory
 };
 
 }  // namespace opal::btl
