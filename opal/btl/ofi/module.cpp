@@ -75,7 +75,6 @@ Module::Module(const ModuleParameters& parameters, const Config& config, Parts p
                 }),
       config_(config),
       device_(std::move(device)),
-      book_(device_.addresses()),
       receive_buffers_(std::move(receive_buffers)),
       messages_(std::move(messages)),
       memory_(device_, messages_, parameters.registrations),
@@ -89,6 +88,16 @@ Module::~Module() {
 
 std::string Module::describe_network() const {
   return fmt::format("libfabric's {}, domain {}", device_.provider(), device_.domain_name());
+}
+
+Result<std::uint64_t> Module::reach(const rdm::Address& address) {
+  const std::string name{reinterpret_cast<const char*>(address.name.data()), address.name.size()};
+  if (const auto known = reached_.find(name); known != reached_.end()) return known->second;
+  fi_addr_t added = FI_ADDR_UNSPEC;
+  const int count = fi_av_insert(device_.addresses(), name.data(), 1, &added, 0, nullptr);
+  if (count != 1) return count < 0 ? error_of(count, "fi_av_insert") : Error{Errc::unreachable, 0, "fi_av_insert"};
+  reached_.emplace(name, added);
+  return added;
 }
 
 // ---- Memory, puts and gets ----------------------------------------------------------------------------------------

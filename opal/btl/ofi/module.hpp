@@ -5,10 +5,10 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "opal/btl/ofi/config.hpp"
-#include "opal/btl/ofi/device/address_book.hpp"
 #include "opal/btl/ofi/device/device.hpp"
 #include "opal/btl/ofi/memory/memory.hpp"
 #include "opal/btl/ofi/messages/receive_buffers.hpp"
@@ -43,8 +43,7 @@ class OPAL_EXPORT Module final : public rdm::Transport {
 
   [[nodiscard]] const char* log_name() const noexcept override { return "btl.ofi"; }
   [[nodiscard]] std::string describe_network() const override;
-  Result<std::uint64_t> reach(const rdm::Address& address) override { return book_.use(address.name); }
-  void forget(const rdm::Address& address) noexcept override { book_.release(address.name); }
+  Result<std::uint64_t> reach(const rdm::Address& address) override;
   bool transmit(rdm::Endpoint& to, rdm::SendBuffer& buffer, std::size_t size) noexcept override;
   bool transmit_inline(rdm::Endpoint& to, ByteSpan message) noexcept override;
 
@@ -66,7 +65,9 @@ class OPAL_EXPORT Module final : public rdm::Transport {
 
   const Config config_;
   Device device_;
-  AddressBook book_;
+  /// Peers in the address vector, by their names in the network.  They stay: a removal closes the connections of the
+  /// provider, which may carry the next Hello of that peer.
+  std::unordered_map<std::string, fi_addr_t> reached_;
   std::vector<MemoryRegion> regions_;  // of buffers_
   std::deque<SendBuffer> buffers_;     // stable addresses
   ReceiveBuffers receive_buffers_;

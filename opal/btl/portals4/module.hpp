@@ -67,7 +67,6 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   [[nodiscard]] const char* log_name() const noexcept override { return "btl.portals4"; }
   [[nodiscard]] std::string describe_network() const override;
   Result<std::uint64_t> reach(const rdm::Address& address) override;
-  void forget(const rdm::Address& /*address*/) noexcept override {}
   bool transmit(rdm::Endpoint& to, rdm::SendBuffer& buffer, std::size_t size) noexcept override;
 
  private:

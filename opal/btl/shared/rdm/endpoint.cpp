@@ -195,7 +195,7 @@ void Endpoint::end(const Error& why) noexcept {
   state_ = State::ended;
   broken_ = false;
   if (!leaving_) mark_dead(why);
-  transport_.release(slot_, address_, process_, pending_);
+  transport_.release(slot_, process_, pending_);
   if (!leaving_) transport_.on_ended(*this);
 }
 

@@ -27,8 +27,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   using Buffer = SendBuffer;
   enum class State : std::uint8_t { dialing, half_open, connected, ended };
 
-  /// `to`: the peer's number in the network, which the endpoint releases when it ends.  `slot`: its index at the
-  /// transport.
+  /// `to`: the peer's number in the network.  `slot`: its index at the transport.
   Endpoint(Transport& transport, const PeerId& peer, Address address, std::uint64_t to, std::uint32_t slot);
 
   /// Sends a Hello, and repeats it until the peer answers.
@@ -63,7 +62,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   /// Records the first failure and sets broken(); the transport ends the endpoint after it has delivered what arrived.
   void break_off(const Error& why) noexcept;
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  /// Ends the endpoint for good: marks it dead and releases its slot and address.
+  /// Ends the endpoint for good: marks it dead and releases its slot.
   void end(const Error& why) noexcept;
   void end_with_reason() noexcept { end(reason_); }
   /// The peer sent what the protocol does not allow: tells it, and ends the endpoint.

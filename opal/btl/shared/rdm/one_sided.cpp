@@ -28,7 +28,7 @@ void Transport::start(RdmaOperation& operation) noexcept {
 void Transport::post_pieces() noexcept {
   while (!unposted_.empty()) {
     RdmaOperation& operation = *unposted_.front();
-    if (operation.to->dead()) {  // its address is given back; end_operations() finishes the operation
+    if (operation.to->dead()) {  // end_operations() finishes the operation
       unposted_.erase(unposted_.begin());
       continue;
     }

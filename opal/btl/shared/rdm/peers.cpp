@@ -44,10 +44,9 @@ Result<std::unique_ptr<Endpoint>> Transport::make_endpoint(const PeerId& peer, c
   return made;
 }
 
-void Transport::release(std::uint32_t slot, const Address& address, Fd& process, std::uint32_t pending) noexcept {
+void Transport::release(std::uint32_t slot, Fd& process, std::uint32_t pending) noexcept {
   slots_[slot] = nullptr;
   free_slots_.push_back(slot);
-  forget(address);
   send_buffers_.replace(pending);
   if (process) waiting_.unwatch(process.get());
   process.reset();

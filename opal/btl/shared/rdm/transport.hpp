@@ -61,8 +61,8 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
     some_broken_ = true;
     end_broken_ns_ = time_after(kDrainTime);
   }
-  /// Ends what an endpoint has from the transport: its slot, its address, its process, and `pending` send buffers.
-  void release(std::uint32_t slot, const Address& address, Fd& process, std::uint32_t pending) noexcept;
+  /// Ends what an endpoint has from the transport: its slot, its process, and `pending` send buffers.
+  void release(std::uint32_t slot, Fd& process, std::uint32_t pending) noexcept;
   /// Makes the next progress() call Endpoint::resume() of all endpoints, and wakes a sleeper for that.
   void on_stalled() noexcept { some_stalled_ = true; }
   /// Counts a message that belongs to no peer; logs the first one.
@@ -78,10 +78,8 @@ class OPAL_EXPORT Transport : public DeviceTransport<Endpoint, Transfer> {
   [[nodiscard]] virtual const char* log_name() const noexcept = 0;
   /// The network, for Endpoint::describe().
   [[nodiscard]] virtual std::string describe_network() const = 0;
-  /// Adds a user of a peer's address; returns its number for transmit().  Errors: those of the network.
+  /// Returns the number of a peer's address for transmit().  Errors: those of the network.
   virtual Result<std::uint64_t> reach(const Address& address) = 0;
-  /// Ends a use of reach().
-  virtual void forget(const Address& address) noexcept = 0;
   /// Sends the first `size` bytes of `buffer` to the peer; on_sent() follows, unless the network ends.
   /// False: nothing was sent; it has called on_stalled() if there was no room, or to.break_off().
   virtual bool transmit(Endpoint& to, SendBuffer& buffer, std::size_t size) noexcept = 0;
