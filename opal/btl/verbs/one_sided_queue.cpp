@@ -19,7 +19,6 @@ using Kind = RdmaOperation::Kind;
 constexpr std::uint32_t kDepth = 64;  // work requests of a one-sided queue; with 64 KiB each two chunks of the cache
 constexpr std::uint32_t kCopied = 4 << 10;         // bytes; up to this size a copy is cheaper than a cache lookup
 constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration without a registration cache
-constexpr std::chrono::milliseconds kRest{50};
 
 Error error_of(const ibv_wc& wc) noexcept {
   switch (wc.status) {
@@ -42,7 +41,7 @@ Error error_of(const ibv_wc& wc) noexcept {
 bool OneSidedQueue::ready() noexcept {
   if (endpoint_.state() != Endpoint::State::connected) return false;  // the session key does not exist yet
   if (state_ == State::idle) {
-    give_up_ns_ = Module::time_after(verbs_.config().connect_timeout);
+    if (give_up_ns_ == 0) give_up_ns_ = Module::time_after(verbs_.config().connect_timeout);
     if (const auto dialled = dial(); !dialled) on_lost(dialled.error());
   }
   return state_ == State::connected;
@@ -77,17 +76,6 @@ void OneSidedQueue::drop() noexcept {
   state_ = State::hopeless;
 }
 
-void OneSidedQueue::rest() noexcept {
-  drop_connection();
-  state_ = State::resting;
-  again_ns_ = Module::time_after(kRest);
-}
-
-void OneSidedQueue::on_time(std::uint64_t now) noexcept {
-  if (state_ != State::resting || now < again_ns_) return;
-  if (const auto dialled = dial(); !dialled) on_lost(dialled.error());
-}
-
 void OneSidedQueue::on_connected(ByteSpan bytes) noexcept {
   wire::Reply reply{};
   if (state_ != State::dialing) return;
@@ -95,6 +83,7 @@ void OneSidedQueue::on_connected(ByteSpan bytes) noexcept {
     return on_lost({Errc::permission, 0, "verbs: the one-sided connection's peer is not the endpoint's"});
   }
   state_ = State::connected;
+  give_up_ns_ = 0;
   if (pieces_.empty()) pieces_.resize(kDepth);
   verbs_.enter(*connection_, *this);
   advance();
@@ -104,7 +93,11 @@ void OneSidedQueue::on_refused(ByteSpan bytes) noexcept {
   wire::Refusal refusal{};
   const bool later =
       read_object(bytes, refusal) && refusal.magic == wire::kMagic && refusal.reason == wire::Reason::busy;
-  if (state_ == State::dialing && later && now_ns() < give_up_ns_) return rest();
+  if (state_ == State::dialing && later && unfinished_.empty() && now_ns() < give_up_ns_) {
+    drop_connection();
+    state_ = State::idle;  // the next attempt to post dials again
+    return;
+  }
   on_lost({Errc::unreachable, ECONNREFUSED, "verbs: the peer refused the one-sided connection"});
 }
 

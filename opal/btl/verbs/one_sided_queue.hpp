@@ -47,13 +47,10 @@ class OneSidedQueue final : public Connection::Owner {
   /// Closes the connection and releases all registrations and buffers; the module then completes the operations.
   void drop() noexcept;
 
-  [[nodiscard]] std::uint64_t wake_ns() const noexcept { return state_ == State::resting ? again_ns_ : 0; }
-  void on_time(std::uint64_t now) noexcept;
-
   void on_sent(const ibv_wc& wc) noexcept override;
 
  private:
-  enum class State : std::uint8_t { idle, dialing, resting, connected, broken, hopeless };
+  enum class State : std::uint8_t { idle, dialing, connected, broken, hopeless };
 
   /// A work request in flight or collected.
   struct Piece {
@@ -81,7 +78,6 @@ class OneSidedQueue final : public Connection::Owner {
   void on_lost(const Error& why) noexcept override;
 
   Result<void> dial() noexcept;
-  void rest() noexcept;
   void drop_connection() noexcept;
   void advance() noexcept;
   Room post_piece(RdmaOperation& operation) noexcept;
@@ -100,8 +96,7 @@ class OneSidedQueue final : public Connection::Owner {
   std::unique_ptr<Connection> connection_;
   wire::Request request_{};
   std::uint64_t number_ = 0;      // of the last request
-  std::uint64_t again_ns_ = 0;    // resting: when to dial again, of now_ns()
-  std::uint64_t give_up_ns_ = 0;  // deadline of the connection setup, of now_ns()
+  std::uint64_t give_up_ns_ = 0;  // deadline of the connection setup, of now_ns(); 0: none was begun
   Chunk chunk_;
   RequestList collected_;
   std::vector<Piece> pieces_;               // by number of the work request modulo size

@@ -311,16 +311,12 @@ std::uint64_t Endpoint::wake_ns() const noexcept {
     case State::resting: return std::min(again_ns_, give_up_ns_);
     case State::dialing:
     case State::half_open: return give_up_ns_;
-    case State::connected: return leaving_ ? give_up_ns_ : queue_ != nullptr ? queue_->wake_ns() : 0;
+    case State::connected: return leaving_ ? give_up_ns_ : 0;
     default: return 0;
   }
 }
 
 void Endpoint::on_time(std::uint64_t now) noexcept {
-  if (state_ == State::connected && !leaving_) {
-    if (queue_ != nullptr) queue_->on_time(now);
-    return;
-  }
   if (now >= give_up_ns_) {
     if (leaving_) return end({Errc::timed_out, 0, "verbs: close timeout"});
     return on_lost({Errc::unreachable, ETIMEDOUT, "verbs: no connection within the time for it"});
