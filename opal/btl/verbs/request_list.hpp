@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace opal::btl::verbs {
 
@@ -20,11 +21,32 @@ class RequestList {
   /// True: post the list before the next add().
   [[nodiscard]] bool full() const noexcept { return count_ == kMost || bytes_ >= kMostBytes; }
   /// Copies the request, and the bytes of an inline one.  Requires: not full(); one piece, or inline.
-  void add(const ibv_send_wr& request) noexcept;
+  void add(const ibv_send_wr& request) noexcept {
+    ibv_send_wr& waiting = requests_[count_] = request;
+    ibv_sge& piece = pieces_[count_] = request.sg_list[0];
+    if ((request.send_flags & IBV_SEND_INLINE) != 0) {  // the caller's bytes are valid during its call alone
+      std::array<std::byte, kInlined>& inlined = inlined_[count_];
+      std::uint32_t size = 0;
+      for (int i = 0; i < request.num_sge; ++i) {
+        const ibv_sge& part = request.sg_list[i];
+        std::memcpy(inlined.data() + size, reinterpret_cast<const void*>(part.addr), part.length);
+        size += part.length;
+      }
+      piece = {reinterpret_cast<std::uint64_t>(inlined.data()), size, 0};
+    }
+    waiting.sg_list = &piece;
+    waiting.num_sge = 1;
+    bytes_ += piece.length;
+    ++count_;
+  }
   /// The last request added.  Requires: not empty().
   [[nodiscard]] ibv_send_wr& last() noexcept { return requests_[count_ - 1]; }
   /// Links the requests and returns the first, for ibv_post_send(); call clear() afterwards.  Requires: not empty().
-  [[nodiscard]] ibv_send_wr& linked() noexcept;
+  [[nodiscard]] ibv_send_wr& linked() noexcept {
+    for (std::uint32_t i = 0; i + 1 < count_; ++i) requests_[i].next = &requests_[i + 1];
+    last().next = nullptr;
+    return requests_[0];
+  }
   void clear() noexcept { count_ = 0, bytes_ = 0; }
 
  private:

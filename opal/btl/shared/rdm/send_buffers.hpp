@@ -3,12 +3,13 @@
 // with the pool.  Owned by the transport; the network, which may still read buffers in flight, must end first.
 // Threads: as the transport.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "opal/core/bytes.hpp"
-#include "opal/core/export.hpp"
+#include "opal/core/log.hpp"
 #include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::rdm {
@@ -19,7 +20,7 @@ struct SendBuffer {
   std::uint32_t key = 0;   ///< while in flight: key of the endpoint
 };
 
-class OPAL_EXPORT SendBuffers {
+class SendBuffers {
  public:
   /// Makes `count` buffers for the memory of a slab and appends them to `buffers`; the pool sets their `data`.
   using Make =
@@ -45,7 +46,27 @@ class OPAL_EXPORT SendBuffers {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }  ///< of each buffer, bytes
 
  private:
-  void grow() noexcept;
+  void grow() noexcept {
+    constexpr std::uint32_t kFirst = 32;  // buffers
+    if (made_ >= most_) return;
+    const std::uint32_t more = std::min(std::max(made_, kFirst), most_ - made_);
+    auto memory = Mapping::anonymous(more * size_, false);
+    if (!memory) return;
+    free_.reserve(made_ + more);
+    if (const auto made = make_(*memory, more, free_); !made) {
+      log::info("btl", "no more than {} buffers for sending: {}", made_, to_string(made.error()));
+      most_ = made_;
+      return;
+    }
+    std::byte* at = memory->data();
+    for (SendBuffer* const buffer : free_) {
+      buffer->data = at;
+      at += size_;
+    }
+    made_ += more;
+    slabs_.push_back(std::move(*memory));
+  }
+
   std::size_t size_;
   std::uint32_t most_;
   Make make_;
