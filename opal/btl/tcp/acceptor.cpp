@@ -28,8 +28,8 @@ bool send_all(int fd, ByteSpan bytes) noexcept {
 
 }  // namespace
 
-/// A pending connection: unauthenticated, or parked (acceptor.hpp).  Acceptor::drop(), accept() and
-/// Module::on_overdue() may destroy it inside its own on_ready() and on_deadline(), which then return at once.
+/// A pending connection: unauthenticated, or parked (acceptor.hpp).  Acceptor::drop() and accept() may destroy it
+/// inside its own on_ready() and on_deadline(), which then return at once.
 class Incoming final : public Source {
  public:
   Incoming(Reactor& reactor, Acceptor& acceptor) noexcept : Source(reactor), acceptor_(acceptor) {}
@@ -39,7 +39,7 @@ class Incoming final : public Source {
   [[nodiscard]] bool parked() const noexcept { return parked_; }
   void park() noexcept {
     parked_ = true;
-    set_deadline_in(acceptor_.config_.handshake_timeout);
+    clear_deadline();
   }
 
   /// True when the peer has closed or reset the connection, or has sent data before its Welcome.
@@ -66,10 +66,7 @@ class Incoming final : public Source {
   }
 
   void on_deadline() noexcept override {
-    if (!parked_) return acceptor_.drop(*this, "it did not prove in time that it belongs to this job");
-    if (closed_or_early()) return acceptor_.drop(*this, nullptr);
-    park();                                            // sets the deadline of the next on_overdue()
-    acceptor_.owner_.on_overdue(PeerId{hello_.from});  // a copy: the call may destroy *this
+    acceptor_.drop(*this, "it did not prove in time that it belongs to this job");
   }
 
  private:
@@ -171,10 +168,6 @@ void Acceptor::drop(Incoming& incoming, const char* why) noexcept {
 bool Acceptor::has_parked(const PeerId& from) const noexcept {
   return std::any_of(incoming_.begin(), incoming_.end(),
                      [&](const auto& one) { return one->parked() && one->hello().from == from; });
-}
-
-void Acceptor::drop_parked(const PeerId& from) noexcept {
-  std::erase_if(incoming_, [&](const auto& one) { return one->parked() && one->hello().from == from; });
 }
 
 void Acceptor::unpark(const PeerId& from) noexcept {

@@ -4,9 +4,9 @@
 // unauthenticated peer are not used before the proof in its Hello has been checked.
 // Parking: a connection with a genuine Hello waits while this process has, or attempts, another connection with that
 // peer.  It waits until one of these events:
-// * The other connection ends.  (The peer has reconnected, and the goodbye on the old connection arrives later.)
+// * The other connection ends.  (The peer has reconnected, and the goodbye on the old connection arrives later.  If the
+//   peer is gone from that connection without a trace, keepalive finds it in Config::peer_timeout.)
 // * The peer closes the parked one.  (Both sides connected at the same time; decide() decides which connection stays.)
-// * It is overdue: see Module::on_overdue().
 // Owned by its module.  Threads: as the module.
 #pragma once
 #include <memory>
@@ -36,8 +36,6 @@ class Acceptor final : public Source {
   void stop() noexcept;
   /// Accepts the oldest parked connection of `from` that the peer has not closed, if there is one.
   void unpark(const PeerId& from) noexcept;
-  /// Closes all parked connections of `from`.
-  void drop_parked(const PeerId& from) noexcept;
   /// True while a connection of `from` is parked.
   [[nodiscard]] bool has_parked(const PeerId& from) const noexcept;
 

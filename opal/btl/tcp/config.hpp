@@ -34,7 +34,7 @@ struct Config {
   std::chrono::milliseconds stagger{250};
   /// Time limit for the handshake if the peer's host has accepted the connection: the process may be computing.
   std::chrono::milliseconds welcome_timeout{600'000};
-  /// Time limit for the Hello on an accepted connection; also the period of on_overdue() for a parked one.
+  /// Time limit for the Hello on an accepted connection.
   std::chrono::milliseconds handshake_timeout{10'000};
 };
 

@@ -277,8 +277,6 @@ bool Endpoint::deliver() noexcept {
   }
 }
 
-bool Endpoint::has_input() const noexcept { return scheduled() || tcp::has_input(fd()); }
-
 void Endpoint::receive() noexcept {
   if (!deliver()) return;
   while (readable) {

@@ -59,11 +59,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source {
   /// True while the other host has not acknowledged all data.  False without a connection: also while dialing.
   [[nodiscard]] bool awaits_acknowledgement() const noexcept;
 
-  /// True when messages or the end of the connection have not been delivered yet.
-  [[nodiscard]] bool has_input() const noexcept;
-  /// For the module: it has closed parked connections of the peer, see Module::on_overdue().
-  bool doubted = false;
-
   /// Receives and runs handlers, without waiting for an event of the kernel.
   void poll() noexcept;
 

@@ -167,20 +167,6 @@ void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_sen
   accept(std::move(*created));
 }
 
-void Module::on_overdue(const PeerId& from) noexcept {
-  Endpoint* known = find(from);
-  if (known == nullptr) {
-    if (vacant(from)) acceptor_.unpark(from);
-    return;
-  }
-  // A Dialer ends by itself.  What is left to read may contain the goodbye.
-  if (known->dialing() || known->has_input()) return;
-  // The peer may have made several attempts at once, and compute since: it will find the Welcome of the established
-  // connection.  If it has given that connection up, which this side has not noticed, it tries again.
-  if (!std::exchange(known->doubted, true)) return acceptor_.drop_parked(from);
-  known->end({Errc::peer_gone, 0, "tcp: the peer has opened a new connection"});
-}
-
 // ---- Messages ---------------------------------------------------------------------------------------------------
 
 void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {

@@ -43,7 +43,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  private:
   friend class Endpoint;
   friend class Acceptor;
-  friend class Incoming;
   std::size_t receive(std::size_t budget) noexcept override;
   bool arm_wake_up() noexcept override;
   bool leave(Endpoint& endpoint, const Error& why) noexcept override;
@@ -57,9 +56,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   Acceptor::Decision decide(const PeerId& from) noexcept;
   /// The connection is accepted and its Welcome was sent.  `peer_max_send`: Hello::max_send.
   void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept;
-  /// A connection is parked for Config::handshake_timeout and the peer has not closed it.  Called again after each
-  /// further handshake_timeout.  Closes the parked connections, or, if it has done so before, the established one.
-  void on_overdue(const PeerId& from) noexcept;
 
   // For tcp::Endpoint, which also uses acceptor_, turns_ and events_.
   [[nodiscard]] const Config& config() const noexcept { return config_; }

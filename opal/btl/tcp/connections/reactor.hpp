@@ -47,8 +47,6 @@ class Source {
   /// Closes the descriptor; clears the deadline and the flags, and takes the source off the ready list.
   void close() noexcept;
 
-  /// True when the next run() will call on_ready().
-  [[nodiscard]] bool scheduled() const noexcept { return scheduled_; }
   void schedule() noexcept;                         ///< makes the next run() call on_ready()
   void set_deadline(std::uint64_t at_ns) noexcept;  ///< replaces an earlier one; now_ns() based
   void set_deadline_in(std::chrono::nanoseconds time) noexcept {
