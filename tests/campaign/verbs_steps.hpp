@@ -82,7 +82,8 @@ inline constexpr std::array kVerbsSteps{
     large_step("opal::btl::verbs::OneSidedQueue::post_piece", 20),
     large_step("opal::btl::verbs::OneSidedQueue::on_sent", 20),
     // The end: memory, endpoints, goodbye, connection.
-    window_step("opal::btl::verbs::Module::deregister_memory", "windows"),
+    window_step("opal::btl::DeviceTransport<opal::btl::verbs::Endpoint, opal::btl::DeviceTransfer>::deregister_memory",
+                "windows"),
     verbs_step("opal::btl::DeviceTransport<opal::btl::verbs::Endpoint, opal::btl::DeviceTransfer>::end_operations"),
     verbs_step("opal::btl::verbs::Endpoint::leave"),
     verbs_step("opal::btl::verbs::Endpoint::end"),

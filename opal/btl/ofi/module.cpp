@@ -100,24 +100,4 @@ Result<std::uint64_t> Module::reach(const rdm::Address& address) {
   return added;
 }
 
-// ---- Memory, puts and gets ----------------------------------------------------------------------------------------
-
-Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
-  return native() ? memory_.add(base, size, rights) : MessageTransport::register_memory(base, size, rights);
-}
-
-Result<void> Module::deregister_memory(const MemoryHandle& handle) {
-  return native() ? memory_.remove(handle) : MessageTransport::deregister_memory(handle);
-}
-
-void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
-  if (native()) return memory_.invalidate(handle);
-  MessageTransport::invalidate_memory(handle);
-}
-
-void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  if (native()) return memory_.invalidate_part(handle, gone);
-  MessageTransport::invalidate_memory_part(handle, gone);
-}
-
 }  // namespace opal::btl::ofi

@@ -31,15 +31,10 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   /// Waits at most kCloseTimeout for the completion of posted messages.
   ~Module() override;
 
-  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
-  Result<void> deregister_memory(const MemoryHandle& handle) override;
-  void invalidate_memory(const MemoryHandle& handle) noexcept override;
-  void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
-
   // For the one-sided endpoint.
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] const Device& device() const noexcept { return device_; }
-  [[nodiscard]] Memory& memory() noexcept { return memory_; }
+  [[nodiscard]] Memory& memory() noexcept override { return memory_; }
 
   [[nodiscard]] const char* log_name() const noexcept override { return "btl.ofi"; }
   [[nodiscard]] std::string describe_network() const override;

@@ -93,16 +93,4 @@ Result<std::uint64_t> Module::reach(const rdm::Address& address) {
   return std::uint64_t{0};  // transmit() takes the name
 }
 
-Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
-  return memory_.add(base, size, rights);
-}
-
-Result<void> Module::deregister_memory(const MemoryHandle& handle) { return memory_.remove(handle); }
-
-void Module::invalidate_memory(const MemoryHandle& handle) noexcept { memory_.invalidate(handle); }
-
-void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  memory_.invalidate_part(handle, gone);
-}
-
 }  // namespace opal::btl::portals4

@@ -52,11 +52,7 @@ class OPAL_EXPORT Module final : public rdm::Transport {
   /// Waits at most kCloseTimeout for the end of posted messages.
   ~Module() override;
 
-  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
-  Result<void> deregister_memory(const MemoryHandle& handle) override;
-  void invalidate_memory(const MemoryHandle& handle) noexcept override;
-  void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
-
+  [[nodiscard]] Memory& memory() noexcept override { return memory_; }
   // For OneSided.
   [[nodiscard]] const Interface& interface() const noexcept { return interface_; }
   [[nodiscard]] const Objects& objects() const noexcept { return objects_; }

@@ -5,7 +5,8 @@
 //   messages              what the device cannot do: memory without a key, some peers, some atomics; and everything if
 //                         Attributes::own_handles is false
 //   the device            all others
-// A transport implements way_to(), start(), finish() and drop().
+// Registrations are with the device, or in the Context's table if own_handles is false.
+// A transport implements memory(), way_to(), start(), finish() and drop().
 // It also has what such transports do alike with messages in buffers of the device: E::send_inline() and
 // E::send_buffer() send them, and E::visible says whether the layer above knows the endpoint.  Threads: as btl::Module.
 #pragma once
@@ -15,7 +16,7 @@
 
 #include "opal/btl/shared/connected_transport.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
-#include "opal/btl/shared/registrations/device_handle.hpp"
+#include "opal/btl/shared/registrations/device_memory.hpp"
 
 namespace opal::btl {
 
@@ -41,6 +42,20 @@ class DeviceTransport : public ConnectedTransport<E> {
       fragment.disown();
     }
     return post;
+  }
+
+  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override {
+    return native() ? memory().add(base, size, rights) : this->MessageTransport::register_memory(base, size, rights);
+  }
+  Result<void> deregister_memory(const MemoryHandle& handle) final {
+    return native() ? memory().remove(handle) : this->MessageTransport::deregister_memory(handle);
+  }
+  void invalidate_memory(const MemoryHandle& handle) noexcept final {
+    return native() ? memory().invalidate(handle) : this->MessageTransport::invalidate_memory(handle);
+  }
+  void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept final {
+    return native() ? memory().invalidate_part(handle, gone)
+                    : this->MessageTransport::invalidate_memory_part(handle, gone);
   }
 
   Post transfer(OperationKind kind, Endpoint& to, std::byte* here, const MemoryHandle* local,
@@ -130,6 +145,8 @@ class DeviceTransport : public ConnectedTransport<E> {
  protected:
   using ConnectedTransport<E>::ConnectedTransport;
 
+  /// The registrations with the device.
+  [[nodiscard]] virtual DeviceRegistrations& memory() noexcept = 0;
   enum class Way : std::uint8_t { device, messages, later };
   /// What moves operations on the endpoint; `later`: the device, after some progress().
   [[nodiscard]] virtual Way way_to(E& endpoint) noexcept = 0;

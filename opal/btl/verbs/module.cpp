@@ -109,14 +109,6 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
   return memory_.add(base, size, rights);
 }
 
-Result<void> Module::deregister_memory(const MemoryHandle& handle) { return memory_.remove(handle); }
-
-void Module::invalidate_memory(const MemoryHandle& handle) noexcept { memory_.invalidate(handle); }
-
-void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-  memory_.invalidate_part(handle, gone);
-}
-
 Module::Way Module::way_to(Endpoint& endpoint) noexcept {
   OneSidedQueue* const queue = endpoint.one_sided_queue();
   if (queue == nullptr) return Way::messages;

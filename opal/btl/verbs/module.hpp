@@ -38,9 +38,6 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   void free(Fragment& fragment) noexcept override;
 
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
-  Result<void> deregister_memory(const MemoryHandle& handle) override;
-  void invalidate_memory(const MemoryHandle& handle) noexcept override;
-  void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
@@ -75,7 +72,7 @@ class OPAL_EXPORT Module final : public DeviceTransport<Endpoint, DeviceTransfer
   /// The endpoint has collected requests, which the end of the batch posts; or has none any more.
   void add_holder(Endpoint& endpoint) { holders_.push_back(&endpoint); }
   void remove_holder(const Endpoint& endpoint) noexcept { std::erase(holders_, &endpoint); }
-  [[nodiscard]] Memory& memory() noexcept { return memory_; }
+  [[nodiscard]] Memory& memory() noexcept override { return memory_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.buffer_size(); }
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   void finish(RdmaOperation& operation, const Error& why) noexcept override;

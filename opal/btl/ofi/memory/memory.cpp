@@ -58,7 +58,7 @@ Result<MemoryRegion> Memory::pin(void* base, std::uint64_t size, std::uint64_t a
 }
 
 Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
-  OPAL_TRY_ASSIGN(const MemoryHandle software, table().add(base, size, rights));
+  OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
   DeviceHandle handle{};
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
   if (size == 0 || !gpu::is_host(base)) return handle.encode();  // the fabric is opened without FI_HMEM

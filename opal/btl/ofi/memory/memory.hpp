@@ -11,7 +11,7 @@
 namespace opal::btl::ofi {
 
 /// Local key: the descriptor.
-class Memory : public DeviceMemory<MemoryRegion, void*> {
+class Memory final : public DeviceMemory<MemoryRegion, void*> {
  public:
   /// `target`: the endpoint that peers access, for providers with FI_MR_ENDPOINT.
   Memory(const Device& device, const FabricEndpoint& target, RegistrationTable& table);
@@ -19,7 +19,7 @@ class Memory : public DeviceMemory<MemoryRegion, void*> {
   /// Registers memory.  Memory that the provider does not register, or that is too large to be pinned, gets no key:
   /// peers access it by messages.
   /// Errors: invalid_argument (the range wraps), limit_reached (the table is full).
-  Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights);
+  Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights) override;
 
   /// Registers a range; `access`: what peers may do, FI_REMOTE_READ and FI_REMOTE_WRITE.  Sets `writable` to false for
   /// read-only memory, which is registered for reading only.  Errors: those of fi_mr_reg().

@@ -52,33 +52,19 @@ void Memory::unlink(ptl_handle_me_t& entry) noexcept {
   entry = PTL_INVALID_HANDLE;
 }
 
-Result<void> Memory::remove(const MemoryHandle& handle) {
-  OPAL_TRY_ASSIGN(const DeviceHandle decoded, DeviceHandle::decode(handle));
-  OPAL_TRY(table_.remove(decoded.software_handle()));
-  if (decoded.software.slot < entries_.size()) unlink(entries_[decoded.software.slot]);
-  return {};
-}
-
-void Memory::invalidate(const MemoryHandle& handle) noexcept {
-  const auto decoded = DeviceHandle::decode(handle);
-  if (!decoded) return;
-  table_.invalidate(decoded->software_handle());
-  if (decoded->has_key()) stale_.add(decoded->software.slot);
+void Memory::end(std::uint32_t slot) noexcept {
+  if (slot < entries_.size()) unlink(entries_[slot]);
 }
 
 void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  DeviceRegistrations::invalidate_part(handle, gone);
   const auto decoded = DeviceHandle::decode(handle);
-  if (!decoded) return;
-  table_.invalidate_part(decoded->software_handle(), gone);
-  if (decoded->has_key()) stale_.add(decoded->software.slot);
+  if (decoded && decoded->has_key()) stale_.add(decoded->software.slot);
 }
 
 void Memory::revoke_stale() noexcept {
   // A slot may hold a new registration already.  Its entry is unlinked too, and messages reach it.
-  const bool some_lost = stale_.take([this](std::uint32_t slot) {
-    if (slot < entries_.size()) unlink(entries_[slot]);
-  });
-  if (some_lost) unlink_all();
+  if (stale_.take([this](std::uint32_t slot) { end(slot); })) unlink_all();  // true: some were lost
 }
 
 void Memory::unlink_all() noexcept {

@@ -6,43 +6,34 @@
 #pragma once
 #include <vector>
 
-#include "opal/btl/memory_handle.hpp"
 #include "opal/btl/portals4/device/interface.hpp"
-#include "opal/btl/shared/registrations/device_handle.hpp"
-#include "opal/btl/shared/registrations/registration_table.hpp"
-#include "opal/core/sync/backlog.hpp"
+#include "opal/btl/shared/registrations/device_memory.hpp"
 
 namespace opal::btl::portals4 {
 
-class Memory {
+class Memory final : public DeviceRegistrations {
  public:
   Memory(const Interface& interface, const Objects& objects, RegistrationTable& table) noexcept
-      : interface_(interface), objects_(objects), table_(table) {}
+      : DeviceRegistrations(table), interface_(interface), objects_(objects) {}
 
   /// Registers memory.  If the interface has no room for an entry, peers reach it by messages.
   /// Errors: invalid_argument (the range wraps), limit_reached (the table is full).
-  Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights);
-  Result<void> remove(const MemoryHandle& handle);
-  /// Marks a registration stale; may be called inside a memory event, from any thread.
-  void invalidate(const MemoryHandle& handle) noexcept;
-  /// The same for a part.  The interface refuses the whole registration from the next revoke_stale() on, and messages
+  Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights) override;
+  /// The interface refuses the whole registration from the next revoke_stale() on, and messages
   /// reach the other parts: an interface that translates addresses itself would reach what is mapped there later.
-  void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept;
-  /// True if revoke_stale() has work.
-  [[nodiscard]] bool some_stale() const noexcept { return stale_.any(); }
+  void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
   /// Unlinks registrations that are stale, or in part; the interface refuses peers from then on.
   void revoke_stale() noexcept;
   /// Unlinks all.
   void unlink_all() noexcept;
 
  private:
+  void end(std::uint32_t slot) noexcept override;
   void unlink(ptl_handle_me_t& entry) noexcept;
 
   const Interface& interface_;
   const Objects& objects_;
-  RegistrationTable& table_;
   std::vector<ptl_handle_me_t> entries_;  // by slot of table_
-  Backlog<std::uint32_t, 64> stale_;      // slots of invalidate()
 };
 
 }  // namespace opal::btl::portals4

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/registrations/device_memory.hpp — the base of a transport's registrations with its device.  Each one
+// opal/btl/shared/registrations/device_memory.hpp — the bases of a transport's registrations with its device.  Each one
 // is also in the Context's registration table, and its handle is a DeviceHandle.  A transport adds add(), which
-// registers memory, and calls revoke_stale() in progress().
+// registers memory, and calls revoke_stale() in progress().  DeviceMemory also registers local memory.
 // * The initiator checks the bounds and rights of a handle first; the device checks those of the key again.
 // * Unmapped memory is deregistered in the module's next progress(), or when the last local operation on it ends. Until
 //   then a peer with the old handle accesses the old pages.
@@ -16,9 +16,46 @@
 
 namespace opal::btl {
 
+class DeviceRegistrations {
+ public:
+  DeviceRegistrations(const DeviceRegistrations&) = delete;
+  DeviceRegistrations& operator=(const DeviceRegistrations&) = delete;
+
+  /// As Module::register_memory().
+  virtual Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights) = 0;
+  Result<void> remove(const MemoryHandle& handle) {
+    OPAL_TRY_ASSIGN(const DeviceHandle decoded, DeviceHandle::decode(handle));
+    OPAL_TRY(table_.remove(decoded.software_handle()));
+    end(decoded.software.slot);
+    return {};
+  }
+  /// Marks a registration stale; may be called inside a memory event, from any thread.
+  void invalidate(const MemoryHandle& handle) noexcept {
+    const auto decoded = DeviceHandle::decode(handle);
+    if (!decoded) return;
+    table_.invalidate(decoded->software_handle());
+    if (decoded->has_key()) stale_.add(decoded->software.slot);
+  }
+  /// The same for a part: accesses by messages are refused there; accesses with the key still reach the old pages.
+  virtual void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+    if (const auto decoded = DeviceHandle::decode(handle)) table_.invalidate_part(decoded->software_handle(), gone);
+  }
+  /// True if revoke_stale() has work.
+  [[nodiscard]] bool some_stale() const noexcept { return stale_.any(); }
+
+ protected:
+  explicit DeviceRegistrations(RegistrationTable& table) noexcept : table_(table) {}
+  ~DeviceRegistrations() = default;
+  /// Ends the device's registration in `slot` of the table, if there is one.
+  virtual void end(std::uint32_t slot) noexcept = 0;
+
+  RegistrationTable& table_;
+  Backlog<std::uint32_t, 64> stale_;  // slots of invalidate()
+};
+
 /// `Region` owns one registration of the device (a std::unique_ptr).  `LocalKey` names it in local operations.
 template <class Region, class LocalKey>
-class DeviceMemory {
+class DeviceMemory : public DeviceRegistrations {
  public:
   /// The key of registered local memory.  The registration stays while this object holds it.  Empty: not registered.
   class Local {
@@ -51,31 +88,6 @@ class DeviceMemory {
     LocalKey key_{};
   };
 
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-
-  Result<void> remove(const MemoryHandle& handle) {
-    OPAL_TRY_ASSIGN(const DeviceHandle decoded, DeviceHandle::decode(handle));
-    OPAL_TRY(table_.remove(decoded.software_handle()));
-    if (decoded.software.slot >= entries_.size()) return {};
-    Entry& entry = entries_[decoded.software.slot];
-    unpin(entry);
-    entry = {};
-    return {};
-  }
-  /// Marks a registration stale; may be called inside a memory event, from any thread.
-  void invalidate(const MemoryHandle& handle) noexcept {
-    const auto decoded = DeviceHandle::decode(handle);
-    if (!decoded) return;
-    table_.invalidate(decoded->software_handle());
-    if (decoded->has_key()) stale_.add(decoded->software.slot);
-  }
-  /// The same for a part: accesses by messages are refused there; accesses with the key still reach the old pages.
-  void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
-    if (const auto decoded = DeviceHandle::decode(handle)) table_.invalidate_part(decoded->software_handle(), gone);
-  }
-  /// True if revoke_stale() has work.
-  [[nodiscard]] bool some_stale() const noexcept { return stale_.any(); }
   /// Deregisters stale registrations without users; the device refuses peers from then on.
   void revoke_stale() noexcept {
     const bool some_lost = stale_.take([this](std::uint32_t slot) { revoke(slot); });
@@ -97,10 +109,9 @@ class DeviceMemory {
   }
 
  protected:
-  explicit DeviceMemory(RegistrationTable& table) noexcept : table_(table) {}
+  using DeviceRegistrations::DeviceRegistrations;
   ~DeviceMemory() = default;
 
-  [[nodiscard]] RegistrationTable& table() noexcept { return table_; }
   /// Bytes of all registrations that were kept with `pinned`.
   [[nodiscard]] std::uint64_t pinned() const noexcept { return pinned_; }
   /// Keeps the device's registration of `software`.  `writable`: the device may write there.  `pinned`: it counts in
@@ -125,6 +136,11 @@ class DeviceMemory {
     bool pinned = false;
   };
 
+  void end(std::uint32_t slot) noexcept final {
+    if (slot >= entries_.size()) return;
+    unpin(entries_[slot]);
+    entries_[slot] = {};
+  }
   void unpin(Entry& entry) noexcept {
     if (std::exchange(entry.pinned, false)) pinned_ -= entry.size;
     entry.region.reset();
@@ -143,10 +159,8 @@ class DeviceMemory {
     if (--entry.users == 0 && entry.stale) unpin(entry);
   }
 
-  RegistrationTable& table_;
-  std::uint64_t pinned_ = 0;          // bytes
-  std::vector<Entry> entries_;        // by slot of table_
-  Backlog<std::uint32_t, 64> stale_;  // slots of invalidate()
+  std::uint64_t pinned_ = 0;    // bytes
+  std::vector<Entry> entries_;  // by slot of table_
 };
 
 }  // namespace opal::btl

@@ -86,7 +86,7 @@ MemoryRegion Memory::map_gpu(const void* base, std::uint64_t size, int access) c
 }
 
 Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
-  OPAL_TRY_ASSIGN(const MemoryHandle software, table().add(base, size, rights));
+  OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
   DeviceHandle handle{};
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
   if (size == 0) return handle.encode();
@@ -104,7 +104,7 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
                  ? Result<MemoryRegion>{Error{Errc::limit_reached, 0, "verbs: btl_verbs_pin_limit", pin_limit_}}
                  : pin(base, size, access, writable);
     if (!region) {
-      if (auto removed = table().remove(software); !removed) return removed.error();
+      if (auto removed = table_.remove(software); !removed) return removed.error();
       return region.error();
     }
   }

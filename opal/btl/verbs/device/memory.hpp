@@ -18,7 +18,7 @@ struct OnDemand {
 };
 
 /// Local key: the lkey.
-class Memory : public DeviceMemory<MemoryRegion, std::uint32_t> {
+class Memory final : public DeviceMemory<MemoryRegion, std::uint32_t> {
  public:
   /// `on_demand`: Config::on_demand.  Logs why on-demand paging is not used, if the device offers it or `on_demand` is
   /// "yes".  `pin_limit`: bytes that the device may hold pinned at a time.
@@ -28,8 +28,9 @@ class Memory : public DeviceMemory<MemoryRegion, std::uint32_t> {
   [[nodiscard]] const OnDemand& on_demand() const noexcept { return on_demand_; }
 
   /// Registers memory.  A range larger than pin_limit without on-demand paging gets no rkey: peers access it by
-  /// messages; so does GPU memory of which the driver makes no dma-buf.  Errors: invalid_argument (the range wraps, or is not mapped), limit_reached (deregister something), os.
-  Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights);
+  /// messages; so does GPU memory of which the driver makes no dma-buf.
+  /// Errors: invalid_argument (the range wraps, or is not mapped), limit_reached (deregister something), os.
+  Result<MemoryHandle> add(void* base, std::uint64_t size, Rights rights) override;
 
   /// Registers a range for one local transfer.  Sets `writable` to false for read-only memory, which is registered for
   /// reading only.
