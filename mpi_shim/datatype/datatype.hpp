@@ -74,7 +74,6 @@ class Datatype final : public handle::Object {
 
   [[nodiscard]] std::int64_t size() const noexcept { return bounds_.size; }  ///< data bytes of one instance
   [[nodiscard]] std::int64_t lb() const noexcept { return bounds_.lb(); }
-  [[nodiscard]] std::int64_t ub() const noexcept { return bounds_.ub(); }
   [[nodiscard]] std::int64_t extent() const noexcept { return extent_; }
   [[nodiscard]] std::int64_t true_lb() const noexcept { return bounds_.true_lb; }
   [[nodiscard]] std::int64_t true_extent() const noexcept { return bounds_.true_extent(); }

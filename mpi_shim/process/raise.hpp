@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/process/raise.hpp — raises the error of an MPI function on the error handler of its communicator, window,
-// file or session.  Threads: any; the program's error handler runs in the calling thread.
+// mpi_shim/process/raise.hpp — raises the error of an MPI function on the error handler of its communicator, window
+// or file.  Threads: any; the program's error handler runs in the calling thread.
 #pragma once
 #include "mpi_shim/include/mpi.h"
 
@@ -8,16 +8,14 @@ namespace mpi_shim {
 
 /// The object on whose error handler an error is raised.  Without a valid object: Communicators::default_for_errors().
 struct ErrorScope {
-  enum class Kind { none, comm, win, file, session };
+  enum class Kind { none, comm, win, file };
   Kind kind = Kind::none;  ///< none: the function has no such argument
-  void* handle = nullptr;  ///< the MPI_Comm, MPI_Win, MPI_File or MPI_Session; may be invalid
+  void* handle = nullptr;  ///< the MPI_Comm, MPI_Win or MPI_File; may be invalid
 
   ErrorScope() = default;
   ErrorScope(MPI_Comm comm) noexcept : kind(Kind::comm), handle(comm) {}  // NOLINT(google-explicit-constructor)
   ErrorScope(MPI_Win win) noexcept : kind(Kind::win), handle(win) {}      // NOLINT(google-explicit-constructor)
   ErrorScope(MPI_File file) noexcept : kind(Kind::file), handle(file) {}  // NOLINT(google-explicit-constructor)
-  ErrorScope(MPI_Session session) noexcept
-      : kind(Kind::session), handle(session) {}  // NOLINT(google-explicit-constructor)
 };
 
 /// Raises `error_class` on the handler of `scope`.  The handler prints "rank 3: MPI_Send: <message> (MPI_ERR_RANK)" and

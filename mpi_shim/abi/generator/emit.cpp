@@ -23,10 +23,11 @@ std::string parameters(const Function& function, bool all_names, std::string_vie
   return list;
 }
 
-/// The name of the first parameter that is an object with an error handler; empty if the function has none.
+/// The name of the first parameter that is an object with an error handler; empty if the function has none, or only a
+/// session: none exists.
 std::string scope_parameter(const Function& function) {
   for (const Parameter& parameter : function.parameters) {
-    for (const std::string_view type : {"MPI_Comm", "MPI_Win", "MPI_File", "MPI_Session"}) {
+    for (const std::string_view type : {"MPI_Comm", "MPI_Win", "MPI_File"}) {
       if (parameter.type == type && parameter.array.empty()) return parameter.name;
     }
   }

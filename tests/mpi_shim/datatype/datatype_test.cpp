@@ -129,7 +129,7 @@ TEST(Constructors, ExplicitBoundsOfAPartBindTheWhole) {
   Datatype* parts[] = {wide.get(), &named(MPI_DOUBLE)};
   const auto type = structure(lengths, displacements, parts).value();
   EXPECT_EQ(type->lb(), -4);
-  EXPECT_EQ(type->ub(), 96) << "the standard lets markers decide, whatever lies after them";
+  EXPECT_EQ(type->bounds().ub(), 96) << "the standard lets markers decide, whatever lies after them";
   EXPECT_EQ(type->true_extent(), 408);
 }
 
