@@ -37,7 +37,7 @@ inline constexpr ByteSize kShareGpuBelow = 32_KiB;
 /// As kShareBelow for a block that one rank sends to one other, unless ranks share cores: a slot is written by one core
 /// and read by another, and transports have faster ways for long blocks.
 inline constexpr ByteSize kShareBlockBelow = 64_KiB;
-/// The same for an alltoall if ranks share cores: there each pair of ranks waits for each other.
+/// The same for an alltoall if ranks share cores: there each exchange waits for all ranks.
 inline constexpr ByteSize kShareAlltoallBelow = 256_KiB;
 /// Host team: of a piece of at least this size each rank reduces one part; a smaller piece each receiver reduces whole.
 inline constexpr ByteSize kShareSplitFrom = 4_KiB;

@@ -102,11 +102,7 @@ HostTeam::Outcome HostTeam::scatter(const std::optional<Buffer>& own, const Bloc
   const bool is_root = comm_.rank() == root;
   const int length = is_root ? check_length(block(blocks, root), bytes) : MPI_SUCCESS;
   if (bytes == 0) return length;
-  if (one_host()) {
-    const bool fits = bytes <= segment_.slot_bytes() / static_cast<std::uint64_t>(segment_.size());
-    return first_error(fits ? scatter_here(blocks, own, root, bytes) : scatter_pieces(blocks, own, root, bytes),
-                       length);
-  }
+  if (one_host()) return first_error(scatter_here(blocks, own, root, bytes), length);
   const std::vector<int> leaders = leaders_for(root);
   const int leader = leaders[at(own_host())];
   const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes), !is_root) : ByHost{};
@@ -122,36 +118,20 @@ HostTeam::Outcome HostTeam::scatter(const std::optional<Buffer>& own, const Bloc
 
 int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes) {
   const int from = place(leader);
-  const std::uint64_t all = bytes * static_cast<std::uint64_t>(segment_.size() - 1);
-  OPAL_MPI_STEP(segment_.fill_by(from, all, [&](std::byte* slot) {
-    for (int to = 0; to < segment_.size(); ++to) {
-      if (to != from) put(block(blocks, hosts_.here[at(to)]), 0, {slot + bytes * among_others(from, to), bytes});
-    }
-  }));
-  if (comm_.rank() != leader) {
-    get(segment_.slot(from) + bytes * among_others(from, segment_.rank()), *own);
-  } else if (own) {
-    p2p::copy(block(blocks, leader), *own);
-  }
-  return MPI_SUCCESS;
-}
-
-int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& own, int root, std::uint64_t bytes) {
-  const int me = segment_.rank();
-  for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
-    const std::uint64_t size = piece(bytes, offset);
-    for (int rank = 0; rank < segment_.size(); ++rank) {
-      if (rank == root) continue;
-      segment_.begin(size);
-      if (me == root) {
-        OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { put(block(blocks, rank), offset, {slot, size}); }));
-      } else if (me == rank) {
-        OPAL_MPI_STEP(segment_.await(root));
-        get({segment_.slot(root), size}, *own, offset);
+  const auto others = static_cast<std::uint64_t>(std::max(segment_.size() - 1, 1));
+  const std::uint64_t most = segment_.slot_bytes() / others;
+  for (std::uint64_t offset = 0; offset < bytes; offset += most) {
+    const std::uint64_t size = std::min(bytes - offset, most);
+    OPAL_MPI_STEP(segment_.fill_by(from, size * others, [&](std::byte* slot) {
+      for (int to = 0; to < segment_.size(); ++to) {
+        if (to == from) continue;
+        put(block(blocks, hosts_.here[at(to)]), offset, {slot + size * among_others(from, to), size});
       }
-    }
+    }));
+    if (comm_.rank() == leader) continue;
+    get({segment_.slot(from) + size * among_others(from, segment_.rank()), size}, *own, offset);
   }
-  if (own && me == root) p2p::copy(block(blocks, root), *own);
+  if (own && comm_.rank() == leader) p2p::copy(block(blocks, leader), *own);
   return MPI_SUCCESS;
 }
 
@@ -208,46 +188,30 @@ HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Bl
 HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   const int me = comm_.rank();
   const std::uint64_t bytes = block(in, me).bytes();
-  // A slot must hold the blocks of one rank for all ranks, and later, at the leader, those of other hosts for this one.
-  const std::uint64_t most = one_host() ? segment_.slot_bytes() : config_.share_slot.bytes / hosts_.most;
-  const bool fits = bytes <= most / static_cast<std::uint64_t>(comm_.size());
-  if (!fits && (!one_host() || bytes > longest_.alltoall)) return std::nullopt;
+  const auto others = static_cast<std::uint64_t>(comm_.size() - 1);
+  // Between hosts all is one exchange: a slot holds the blocks of one rank for all ranks, and later, at the leader,
+  // those of other hosts for this one.
+  const std::uint64_t most = (one_host() ? segment_.slot_bytes() : config_.share_slot.bytes / hosts_.most) / others;
+  if (bytes > (one_host() ? std::max(most, longest_.alltoall) : most)) return std::nullopt;
   const int length = check_length(block(out, me), bytes);
-  if (bytes == 0) return length;
-  if (!fits) return first_error(alltoall_pieces(out, in, bytes), length);
-  segment_.begin(bytes * static_cast<std::uint64_t>(comm_.size() - 1));
-  OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) {
-    for (int rank = 0; rank < comm_.size(); ++rank) {
-      if (rank != me) put(block(out, rank), 0, {slot + bytes * among_others(me, rank), bytes});
-    }
-  }));
-  if (&out != &in) p2p::copy(block(out, me), block(in, me));
-  for (int step = 1; step < segment_.size(); ++step) {
-    const int other = (segment_.rank() + step) % segment_.size();
-    OPAL_MPI_STEP(segment_.await(other));
-    const int rank = hosts_.here[at(other)];
-    get(segment_.slot(other) + bytes * among_others(rank, me), block(in, rank));
-  }
-  return one_host() ? length : first_error(alltoall_between(in, bytes), length);
-}
-
-/// Exchanges pair by pair, one slot of each rank at a time: so MPI_IN_PLACE overwrites no bytes before they are read.
-int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes) {
-  const int me = segment_.rank();
-  const int size = segment_.size();
-  for (int step = 0; step < size; ++step) {
-    const int partner = (step - me + size) % size;
-    if (partner == me && &out != &in) p2p::copy(block(out, me), block(in, me));
-    for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
-      const std::uint64_t length = piece(bytes, offset);
-      segment_.begin(length);
-      if (partner == me) continue;
-      OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) { put(block(out, partner), offset, {slot, length}); }));
-      OPAL_MPI_STEP(segment_.await(partner));
-      get({segment_.slot(partner), length}, block(in, partner), offset);
+  // MPI_IN_PLACE: an exchange overwrites only bytes that its slots hold.
+  for (std::uint64_t offset = 0; offset < bytes; offset += most) {
+    const std::uint64_t size = std::min(bytes - offset, most);
+    segment_.begin(size * others);
+    OPAL_MPI_STEP(segment_.fill([&](std::byte* slot) {
+      for (int rank = 0; rank < comm_.size(); ++rank) {
+        if (rank != me) put(block(out, rank), offset, {slot + size * among_others(me, rank), size});
+      }
+    }));
+    if (offset == 0 && &out != &in) p2p::copy(block(out, me), block(in, me));
+    for (int step = 1; step < segment_.size(); ++step) {
+      const int other = (segment_.rank() + step) % segment_.size();
+      OPAL_MPI_STEP(segment_.await(other));
+      const int rank = hosts_.here[at(other)];
+      get({segment_.slot(other) + size * among_others(rank, me), size}, block(in, rank), offset);
     }
   }
-  return MPI_SUCCESS;
+  return one_host() || bytes == 0 ? length : first_error(alltoall_between(in, bytes), length);
 }
 
 int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
@@ -279,7 +243,7 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
   for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
     if (host == at(own_host())) continue;
     for (const int rank : hosts_.ranks[host]) {
-      get(from, block(in, rank));
+      get({from, bytes}, block(in, rank), 0);
       from += here * bytes;
     }
   }

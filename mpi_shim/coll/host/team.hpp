@@ -106,11 +106,8 @@ class HostTeam {
   /// `leader`, a rank of this host, gets the block of each rank of this host.  `longest`: the bytes of the longest
   /// block; all have as many, or one piece is enough.
   int gather_here(const std::optional<Buffer>& own, const Blocks& blocks, int leader, std::uint64_t longest);
-  /// `leader`, a rank of this host, gives each rank of this host its block.  All blocks fit one slot together.
+  /// `leader`, a rank of this host, gives each rank of this host its block: a piece of each in one exchange.
   int scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes);
-  /// For one host only: blocks that are too large for one block per rank to fit a slot.
-  int scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& own, int root, std::uint64_t bytes);
-  int alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes);
   /// The second part of alltoall(): the leader packs the blocks for other hosts from the slots, exchanges them with the
   /// other leaders, and passes the received blocks to the ranks of this host in its slot.
   int alltoall_between(const Blocks& in, std::uint64_t bytes);

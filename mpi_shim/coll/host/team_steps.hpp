@@ -16,12 +16,9 @@ namespace mpi_shim::coll {
 
 inline std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
 
-/// Copies a whole message into a slot.
-inline void put(const Buffer& from, std::byte* to) noexcept { p2p::copy(from, Buffer::of_bytes(to, from.bytes())); }
 /// Copies to.size() bytes of the message from byte `offset` on into a slot.
 inline void put(const Buffer& from, std::uint64_t offset, MutableBytes to) noexcept { p2p::pack(from, to, offset); }
-/// The same two out of a slot.
-inline void get(const std::byte* from, const Buffer& to) noexcept { p2p::copy(Buffer::of_bytes(from, to.bytes()), to); }
+/// The same out of a slot.
 inline void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept { p2p::unpack(from, to, offset); }
 
 inline int HostTeam::next_tag() {

@@ -49,7 +49,7 @@ class Contribution {
     std::byte* to = is_short ? cell + behind_lengths(number_) : segment_.beside(segment_.rank());
     for (std::size_t i = 0; i < number_; ++i) {
       if (lengths_[i] == 0 || lengths_[i] == kByMessage) continue;
-      coll::put(*blocks[i], to);
+      coll::put(*blocks[i], 0, {to, lengths_[i]});
       to += lengths_[i];
     }
     segment_.arrive();
