@@ -183,31 +183,28 @@ int Window::find_attached(Target& target, const Buffer& there, ChosenPath& chose
     return owns(first, span.size) ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
   }
   if (chosen.path != Target::Path::one_sided) return MPI_SUCCESS;
-  for (int tries = 0; !find_region(target, first, span.size, chosen); ++tries) {
-    if (const int error = back_off(tries, rank_of(target)); error != MPI_SUCCESS) return error;
-  }
-  return MPI_SUCCESS;
-}
-
-/// Sets the path by the target's table of attached memory.  False: the target changes the table.
-bool Window::find_region(Target& target, std::uint64_t first, std::uint64_t size, ChosenPath& chosen) {
-  const am::Lock::Guard guard{engine().lock()};
   Target::Accessed& accessed = *target.accessed;
-  if (target.attached->version() != accessed.regions_version &&
-      !target.attached->try_read(accessed.regions, accessed.regions_version)) {
-    return false;
+  const AttachedTable& table = *target.attached;
+  if (table.version.load(std::memory_order_acquire) != accessed.regions_version.load(std::memory_order_acquire)) {
+    if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
+    const std::lock_guard updates{target.control->update, std::adopt_lock};
+    const am::Lock::Guard guard{engine().lock()};
+    accessed.regions.assign(table.regions.begin(), table.regions.begin() + std::min(table.count, AttachedTable::kMost));
+    accessed.regions_version.store(table.version.load(std::memory_order_relaxed), std::memory_order_release);
   }
+  const am::Lock::Guard guard{engine().lock()};
   chosen.path = Target::Path::messages;
   for (const AttachedRegion& region : accessed.regions) {
-    if (!region.contains(first, size)) continue;
-    const auto handle = target.peer->endpoint->unpack_key(ByteSpan{region.key}.first(region.key_size));
+    if (!region.contains(first, span.size)) continue;
+    const ByteSpan key = ByteSpan{region.key}.first(std::min<std::uint64_t>(region.key_size, region.key.size()));
+    const auto handle = target.peer->endpoint->unpack_key(key);
     if (!handle) continue;
     chosen.of_region = *handle;
     chosen.handle = &*chosen.of_region;
     chosen.path = Target::Path::one_sided;
     break;
   }
-  return true;
+  return MPI_SUCCESS;
 }
 
 int Window::put_or_get(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request) {

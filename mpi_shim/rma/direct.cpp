@@ -30,22 +30,18 @@ bool is_pair(datatype::Element element) noexcept {
 
 }  // namespace
 
-/// Waits a moment for the end of a short critical section of the rank `holder`: spins, then yields the core, since the
-/// holder may need it.  MPI_ERR_PROC_ABORTED: the holder has failed.
-int Window::back_off(int tries, int holder) noexcept {
-  if (tries < 100) {
-    opal::cpu_relax();
-    return MPI_SUCCESS;
-  }
-  ::sched_yield();
-  if (tries % 64 != 0) return MPI_SUCCESS;
-  engine().poll_all();  // a holder that copies through the transport may need progress here
-  return has_failed(holder) ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
-}
-
+/// Takes the update lock.  Its critical sections are short: spins, then yields the core, since the holder may need it.
+/// MPI_ERR_PROC_ABORTED: the holder has failed.
 int Window::lock_updates(Control& control) noexcept {
   for (int tries = 0; !control.update.try_lock(comm_.rank()); ++tries) {
-    if (const int error = back_off(tries, control.update.holder()); error != MPI_SUCCESS) return error;
+    if (tries < 100) {
+      opal::cpu_relax();
+      continue;
+    }
+    ::sched_yield();
+    if (tries % 64 != 0) continue;
+    engine().poll_all();  // a holder that copies through the transport may need progress here
+    if (has_failed(control.update.holder())) return MPI_ERR_PROC_ABORTED;
   }
   return MPI_SUCCESS;
 }

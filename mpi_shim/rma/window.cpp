@@ -50,12 +50,12 @@ int Window::close() {
 }
 
 int Window::attach(void* base, std::uint64_t size) {
-  const am::Lock::Guard guard{engine().lock()};
   Attached attached;
   attached.region.base = reinterpret_cast<std::uint64_t>(base);
   attached.region.size = size;
   if (size > ~attached.region.base) return MPI_ERR_RMA_ATTACH;
   if (attached_table_ != nullptr && size != 0) {
+    const am::Lock::Guard guard{engine().lock()};
     auto registration = engine().context().register_memory(base, size, Rights::all);
     if (registration && registration->key().size() <= attached.region.key.size()) {
       attached.registration = std::move(*registration);
@@ -64,12 +64,17 @@ int Window::attach(void* base, std::uint64_t size) {
       std::copy(key.begin(), key.end(), attached.region.key.begin());
     }  // else the region is not in the table, and others send access messages
   }
+  if (const int error = lock_updates(*own().control); error != MPI_SUCCESS) return error;
+  const std::lock_guard updates{own().control->update, std::adopt_lock};
+  const am::Lock::Guard guard{engine().lock()};
   attached_.push_back(std::move(attached));
   publish_attached();
   return MPI_SUCCESS;
 }
 
 int Window::detach(const void* base) {
+  if (const int error = lock_updates(*own().control); error != MPI_SUCCESS) return error;
+  const std::lock_guard updates{own().control->update, std::adopt_lock};
   const am::Lock::Guard guard{engine().lock()};
   const auto found = std::find_if(attached_.begin(), attached_.end(), [&](const Attached& attached) {
     return attached.region.base == reinterpret_cast<std::uint64_t>(base);
@@ -80,13 +85,16 @@ int Window::detach(const void* base) {
   return MPI_SUCCESS;
 }
 
+/// Requires: the update lock is held.
 void Window::publish_attached() {
   if (attached_table_ == nullptr) return;
-  std::vector<AttachedRegion> regions;
+  AttachedTable& table = *attached_table_;
+  table.count = 0;
   for (const Attached& attached : attached_) {
-    if (attached.region.key_size != 0) regions.push_back(attached.region);
+    if (attached.region.key_size == 0 || table.count == AttachedTable::kMost) continue;
+    table.regions[table.count++] = attached.region;
   }
-  attached_table_->publish(regions);
+  table.version.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace mpi_shim::rma

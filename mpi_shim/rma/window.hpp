@@ -161,7 +161,6 @@ class Window final : public handle::Object {
   int reach(Target& target);
   int choose_path(Target& target, const Buffer& there, std::uint64_t most_by_message, ChosenPath& chosen);
   int find_attached(Target& target, const Buffer& there, ChosenPath& chosen);
-  bool find_region(Target& target, std::uint64_t first, std::uint64_t size, ChosenPath& chosen);
   void use_attention(Target& target, const Buffer& there, std::uint64_t most_by_message, ChosenPath& chosen) noexcept;
   int start_message(MessageAccess& access, const ChosenPath& chosen, MPI_Request* request);
   int begin_access(const Place& place, bool passive_only, Buffer& there);
@@ -177,7 +176,6 @@ class Window final : public handle::Object {
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
   int swap_directly(Target& target, const ChosenPath& chosen, ByteSpan operands, void* result, const Buffer& there);
-  int back_off(int tries, int holder) noexcept;
   int lock_updates(Control& control) noexcept;
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
                   MutableBytes dense, bool store);

@@ -124,10 +124,9 @@ OPAL_MPI_CALL(Win_detach, (Call & call, MPI_Win win, const void* base)) {
   if (window->flavor() != rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "memory can be detached from dynamic windows only");
   }
-  if (window->detach(base) != MPI_SUCCESS) {
-    call.fail(MPI_ERR_RMA_ATTACH, "argument base is not the beginning of attached memory");
-  }
-  return MPI_SUCCESS;
+  const int error = window->detach(base);
+  if (error == MPI_ERR_RMA_ATTACH) call.fail(error, "argument base is not the beginning of attached memory");
+  return call.finish(error);
 }
 
 OPAL_MPI_CALL(Win_free, (Call & call, MPI_Win* win)) {

@@ -3,14 +3,11 @@
 // It is in memory shared by the ranks of a host, which read it and then access the regions without help of the owner.
 // It has at most kMost regions and only those with a key.  For an address that is not in it the origin sends access
 // messages.
-// Threads: the owner writes, under its Context's lock; any process reads at any time.  A sequence lock protects the
-// table: the version is odd during a change.
+// Threads: the owner's UpdateLock guards all but `version`.
 #pragma once
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <tuple>
-#include <vector>
 
 #include "mpi_shim/base/names.hpp"
 
@@ -27,24 +24,13 @@ struct AttachedRegion {
   }
 };
 
-class AttachedTable {
- public:
-  /// Replaces all entries; drops regions beyond kMost.  Owner only.
-  void publish(const std::vector<AttachedRegion>& regions) noexcept;
+/// All-zero bytes are a table without regions.
+struct AttachedTable {
+  static constexpr std::uint32_t kMost = 1024;
 
-  /// Changes with each publish(), so that a reader can keep a copy of the entries.
-  [[nodiscard]] std::uint32_t version() const noexcept { return version_.load(std::memory_order_acquire); }
-  /// Copies all entries to `regions` and their version to `version`.  False: the owner changes the table, or has died
-  /// while it did; `regions` is then garbage and `version` unchanged.
-  [[nodiscard]] bool try_read(std::vector<AttachedRegion>& regions, std::uint32_t& version) const;
-
- private:
-  static constexpr std::size_t kMost = 1024;
-  using Words = std::array<std::uint64_t, sizeof(AttachedRegion) / sizeof(std::uint64_t)>;
-  using Entry = std::array<std::atomic<std::uint64_t>, std::tuple_size_v<Words>>;  // an AttachedRegion
-  std::atomic<std::uint32_t> version_{0};
-  std::atomic<std::uint32_t> count_{0};
-  std::array<Entry, kMost> entries_{};
+  std::atomic<std::uint32_t> version{0};  ///< changes with the table, so that a reader can keep a copy
+  std::uint32_t count = 0;                ///< a reader does not trust it to be at most kMost, nor a key_size
+  std::array<AttachedRegion, kMost> regions{};
 };
 
 }  // namespace mpi_shim::rma

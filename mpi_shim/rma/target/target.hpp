@@ -73,10 +73,10 @@ struct Target {
   /// The part of the state that only accesses need.  It is allocated at the first access, since a process accesses few
   /// targets of a large window.
   struct Accessed {
-    MemoryHandle handle;                  ///< made of `key`; valid unless that is empty
-    std::vector<AttachedRegion> regions;  ///< copy of the table `attached`
-    std::uint32_t regions_version = ~0U;  ///< version of that copy
-    std::uint32_t while_asleep = 0;       ///< direct accesses while the target slept, modulo 2^32
+    MemoryHandle handle;                              ///< made of `key`; valid unless that is empty
+    std::vector<AttachedRegion> regions;              ///< copy of the table `attached`
+    std::atomic<std::uint32_t> regions_version{~0U};  ///< version of that copy
+    std::uint32_t while_asleep = 0;                   ///< direct accesses while the target slept, modulo 2^32
     Queue queue;
   };
   std::unique_ptr<Accessed> accessed;  ///< null while `path` is unknown
