@@ -250,12 +250,8 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   Target& target = this->target(place.rank);
   ChosenPath chosen;
   if (const int error = choose_path(target, there, kMessageUpdates, chosen); error != MPI_SUCCESS) return error;
-  if (chosen.path == Target::Path::mapped) {
-    const int error = update_mapped(target, kind, origin, result, here(target, there));
-    return error == MPI_SUCCESS ? give_done_request(request) : error;
-  }
-  if (chosen.path == Target::Path::one_sided) {
-    const int error = update_by_copy(target, *chosen.handle, kind, origin, result, there);
+  if (chosen.path != Target::Path::messages) {
+    const int error = update_directly(target, chosen, kind, origin, result, there);
     return error == MPI_SUCCESS ? give_done_request(request) : error;
   }
   const am::Lock::Guard guard{engine().lock()};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates (accumulate, fetch-and-op, compare-and-swap) that the origin executes itself, under the target's UpdateLock
-// in shared memory.  Mapped memory is updated in place; else a copy that the transport gets and puts back.
+// in shared memory.  Mapped contiguous memory is updated in place; else a copy that is put back.
 #include <sched.h>
 
 #include <algorithm>
@@ -46,46 +46,29 @@ int Window::lock_updates(Control& control) noexcept {
   return MPI_SUCCESS;
 }
 
-int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result,
-                          const Buffer& there) {
-  const datatype::Element element = *there.type().signature().uniform;
-  std::vector<std::byte> room;
-  const bool stores = kind != op::OpKind::no_op;
-  const std::byte* const source = stores ? find_dense(origin, room) : nullptr;
-  if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
-  const std::lock_guard guard{target.control->update, std::adopt_lock};
-  if (result != nullptr) p2p::copy(there, *result);
-  if (!stores) return MPI_SUCCESS;
-  if (there.contiguous() != nullptr && !is_pair(element) && !there.on_gpu()) {
-    op::find_kernel(kind, element)(source, there.contiguous(),
-                                   static_cast<std::int64_t>(there.bytes() / datatype::info(element).size));
+/// Copies the packed bytes [first, first + dense.size()) of `memory` to `dense`, or puts them back (`store`).  Waits.
+/// `memory`: at its addresses here if it is mapped.
+int Window::copy_pieces(Target& target, const ChosenPath& chosen, const Buffer& memory, std::uint64_t first,
+                        MutableBytes dense, bool store) {
+  if (chosen.path == Target::Path::mapped) {
+    store ? unpack(dense, memory, first) : pack(memory, dense, first);
     return MPI_SUCCESS;
   }
-  datatype::Cursor cursor;
-  there.start(cursor);
-  if (!accumulate(kind, element, {source, there.bytes()}, cursor)) return MPI_ERR_OP;
-  p2p::check_copy(cursor.failure());
-  return MPI_SUCCESS;
-}
-
-/// Gets the packed bytes [first, first + dense.size()) of `there` to `dense`, or puts them back (`store`).  Waits.
-int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
-                        MutableBytes dense, bool store) {
   struct Copy : Completion {
     std::atomic<bool> over{false};
   } copy;
   copy.fn = [](Completion& self) noexcept { static_cast<Copy&>(self).over.store(true, std::memory_order_release); };
   am::Endpoint& endpoint = *target.peer->endpoint;
   datatype::Cursor cursor;
-  there.start(cursor);
+  memory.start(cursor);
   cursor.seek(static_cast<std::int64_t>(first));
   while (!dense.empty()) {
     const datatype::Piece piece = cursor.next_piece(dense.size());
     const auto address = reinterpret_cast<std::uint64_t>(piece.data);
     for (;;) {
       copy.over.store(false, std::memory_order_relaxed);
-      const Post post = store ? endpoint.put(dense.data(), address, handle, piece.bytes, copy)
-                              : endpoint.get(dense.data(), address, handle, piece.bytes, copy);
+      const Post post = store ? endpoint.put(dense.data(), address, *chosen.handle, piece.bytes, copy)
+                              : endpoint.get(dense.data(), address, *chosen.handle, piece.bytes, copy);
       if (post == Post::done) break;
       if (post == Post::queued) {
         engine().count_fetches(1);
@@ -104,14 +87,25 @@ int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer
   return MPI_SUCCESS;
 }
 
-int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
-                           const Buffer* result, const Buffer& there) {
+int Window::update_directly(Target& target, const ChosenPath& chosen, op::OpKind kind, const Buffer& origin,
+                            const Buffer* result, const Buffer& there) {
   const datatype::Element element = *there.type().signature().uniform;
   const std::uint64_t unit = datatype::info(element).size;
-  const std::uint64_t chunk = std::max<std::uint64_t>(kCopyChunk / unit, 1) * unit;
   std::vector<std::byte> room;
   const bool stores = kind != op::OpKind::no_op;
   const std::byte* const source = stores ? find_dense(origin, room) : nullptr;
+  const bool mapped = chosen.path == Target::Path::mapped;
+  const Buffer memory = mapped ? here(target, there) : there;
+  if (mapped && memory.contiguous() != nullptr && !is_pair(element) && !memory.on_gpu()) {  // in place
+    if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
+    const std::lock_guard guard{target.control->update, std::adopt_lock};
+    if (result != nullptr) p2p::copy(memory, *result);
+    if (stores) {
+      op::find_kernel(kind, element)(source, memory.contiguous(), static_cast<std::int64_t>(memory.bytes() / unit));
+    }
+    return MPI_SUCCESS;
+  }
+  const std::uint64_t chunk = std::max<std::uint64_t>(kCopyChunk / unit, 1) * unit;
   datatype::Cursor results;
   if (result != nullptr) result->start(results);
   std::array<std::byte, 64> few;
@@ -123,13 +117,13 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
     if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
     const std::lock_guard guard{target.control->update, std::adopt_lock};
     if (kind != op::OpKind::replace || result != nullptr) {
-      if (const int error = copy_pieces(target, handle, there, first, values, false); error != MPI_SUCCESS)
+      if (const int error = copy_pieces(target, chosen, memory, first, values, false); error != MPI_SUCCESS)
         return error;
     }
     if (result != nullptr) results.unpack(values);
     if (!stores) continue;
     op::combine_packed(kind, element, {source + first, bytes}, values);
-    if (const int error = copy_pieces(target, handle, there, first, values, true); error != MPI_SUCCESS) return error;
+    if (const int error = copy_pieces(target, chosen, memory, first, values, true); error != MPI_SUCCESS) return error;
   }
   p2p::check_copy(results.failure());
   return MPI_SUCCESS;
@@ -138,22 +132,16 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
 /// `operands`: the new value, then the one to compare with.
 int Window::swap_directly(Target& target, const ChosenPath& chosen, ByteSpan operands, void* result,
                           const Buffer& there) {
-  std::byte* const memory = chosen.path == Target::Path::mapped ? here(target, there).contiguous() : nullptr;
+  const Buffer memory = chosen.path == Target::Path::mapped ? here(target, there) : there;
   std::array<std::byte, 64> room;
   const MutableBytes found = MutableBytes{room}.first(there.bytes());
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const std::lock_guard guard{target.control->update, std::adopt_lock};
-  if (memory != nullptr) {
-    p2p::copy_bytes(found.data(), memory, found.size());
-  } else if (const int error = copy_pieces(target, *chosen.handle, there, 0, found, false); error != MPI_SUCCESS) {
-    return error;
-  }
+  if (const int error = copy_pieces(target, chosen, memory, 0, found, false); error != MPI_SUCCESS) return error;
   p2p::copy_bytes(result, found.data(), found.size());
   if (!std::ranges::equal(found, operands.subspan(found.size()))) return MPI_SUCCESS;
   std::ranges::copy(operands.first(found.size()), found.begin());
-  if (memory == nullptr) return copy_pieces(target, *chosen.handle, there, 0, found, true);
-  p2p::copy_bytes(memory, found.data(), found.size());
-  return MPI_SUCCESS;
+  return copy_pieces(target, chosen, memory, 0, found, true);
 }
 
 }  // namespace mpi_shim::rma

@@ -172,12 +172,11 @@ class Window final : public handle::Object {
   static Buffer here(const Target& target, const Buffer& there) noexcept;
 
   // direct.cpp: updates that this process does itself
-  int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
-  int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
-                     const Buffer* result, const Buffer& there);
+  int update_directly(Target& target, const ChosenPath& chosen, op::OpKind kind, const Buffer& origin,
+                      const Buffer* result, const Buffer& there);
   int swap_directly(Target& target, const ChosenPath& chosen, ByteSpan operands, void* result, const Buffer& there);
   int lock_updates(Control& control) noexcept;
-  int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
+  int copy_pieces(Target& target, const ChosenPath& chosen, const Buffer& memory, std::uint64_t first,
                   MutableBytes dense, bool store);
 
   // window.cpp

@@ -60,7 +60,7 @@ inline constexpr std::uint8_t kClaimIsLost =
     4;  ///< only the target: a rank for which it held the lock has failed; never cleared
 
 /// Held during one update: an accumulate in mapped memory, one piece of an access message, or one chunk of at most 64
-/// KiB that the holder copies by the transport's get and put.  The holder waits for these copies.
+/// KiB that the holder copies, perhaps by the transport's get and put.  The holder waits for these copies.
 class UpdateLock {
  public:
   [[nodiscard]] bool try_lock(int rank) noexcept {
