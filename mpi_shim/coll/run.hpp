@@ -2,7 +2,7 @@
 // mpi_shim/coll/run.hpp — blocking execution of a schedule, for blocking collectives and for the library itself.
 // Requires: the caller holds no lock.  All functions block and return an error class.
 #pragma once
-#include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/coll/schedule.hpp"
 #include "mpi_shim/job/vci.hpp"
 
 namespace mpi_shim::coll {

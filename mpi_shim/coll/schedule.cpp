@@ -6,7 +6,6 @@
 
 #include "mpi_shim/base/library_thread.hpp"
 #include "mpi_shim/coll/on_host.hpp"
-#include "mpi_shim/coll/scheduler.hpp"
 
 namespace mpi_shim::coll {
 

@@ -2,12 +2,12 @@
 // mpi_shim/comm/communicators.hpp — all communicators of this process, and the table of their numbers (IdTable).
 // Owned by the Process.  Borrows the Job.  Threads: any, guarded by Job::lock(); no VCI's lock is taken under it.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "mpi_shim/comm/communicator.hpp"
-#include "mpi_shim/comm/id_table.hpp"
 #include "mpi_shim/job/job.hpp"
 
 namespace mpi_shim::comm {
@@ -16,6 +16,36 @@ namespace mpi_shim::comm {
 struct Made {
   int error = MPI_SUCCESS;
   Communicator* comm = nullptr;
+};
+
+/// The number of a communicator and its VCI.
+struct Number {
+  std::uint32_t id = 0;
+  unsigned vci = 0;  ///< the number of the VCI that carries its messages, in each process
+};
+
+/// The communicator numbers that this process uses: 0 for MPI_COMM_WORLD, 1 for MPI_COMM_SELF, others from 2 on.  A
+/// number stays reserved while the processes of a new communicator agree on it, so threads that create communicators
+/// concurrently get different ones.  Threads: under Job::lock().
+class IdTable {
+ public:
+  /// Reserves the lowest free number that is at least `from`.
+  std::uint32_t reserve_free(std::uint32_t from) {
+    for (std::uint32_t id = from;; ++id) {
+      if (reserve(id)) return id;
+    }
+  }
+  /// Reserves `id`.  False: it is already reserved.
+  bool reserve(std::uint32_t id) {
+    if (used_.size() <= id) used_.resize(id + std::size_t{1});
+    if (used_[id]) return false;
+    used_[id] = true;
+    return true;
+  }
+  void release(std::uint32_t id) noexcept { used_[id] = false; }
+
+ private:
+  std::vector<bool> used_;
 };
 
 class Communicators final {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "mpi_shim/coll/algorithms/bcast.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/run.hpp"

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/coll/schedule.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/rma/creation.hpp"
+#include "mpi_shim/rma/window.hpp"
 
 #include <algorithm>
 

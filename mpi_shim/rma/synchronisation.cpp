@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "mpi_shim/base/error_class.hpp"
-#include "mpi_shim/coll/algorithms/bcast.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/comm/communicators.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Alltoall, Alltoallv, Alltoallw, and the neighbourhood collectives.
-#include "mpi_shim/coll/algorithms/alltoall.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 #include "mpi_shim/api/coll/blocks.hpp"
 #include "mpi_shim/api/coll/collective.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Barrier and MPI_Bcast, in their blocking, non-blocking and persistent forms.
-#include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/api/coll/collective.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 namespace mpi_shim::api {
 namespace {

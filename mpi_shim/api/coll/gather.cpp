@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Gather, Gatherv, Scatter, Scatterv, Allgather, Allgatherv.
-#include "mpi_shim/coll/algorithms/gather.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 #include <optional>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions: MPI_Reduce, Allreduce, Reduce_scatter, Reduce_scatter_block, Scan, Exscan.
-#include "mpi_shim/coll/algorithms/reduce.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 #include <vector>
 

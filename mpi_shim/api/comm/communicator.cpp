@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "mpi_shim/api/forward.hpp"
-#include "mpi_shim/coll/algorithms/bcast.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/info/info.hpp"

@@ -5,7 +5,6 @@
 
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
-#include "mpi_shim/comm/creation/edges.hpp"
 
 namespace mpi_shim::api {
 namespace {

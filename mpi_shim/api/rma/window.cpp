@@ -6,7 +6,7 @@
 
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/info/info.hpp"
-#include "mpi_shim/rma/creation.hpp"
+#include "mpi_shim/rma/window.hpp"
 #include "opal/gpu/memory.hpp"
 
 namespace mpi_shim::api {

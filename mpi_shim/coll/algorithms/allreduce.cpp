@@ -2,8 +2,7 @@
 // MPI_Allreduce: recursive doubling and the ring.
 #include <utility>
 
-#include "mpi_shim/coll/algorithms/reduce.hpp"
-#include "mpi_shim/coll/config.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 namespace mpi_shim::coll {
 namespace {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/coll/algorithms/alltoall.hpp"
-
-#include "mpi_shim/coll/config.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 namespace mpi_shim::coll {
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/coll/algorithms/bcast.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 #include "mpi_shim/coll/algorithms/tree.hpp"
-#include "mpi_shim/coll/config.hpp"
 
 namespace mpi_shim::coll {
 namespace {

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "mpi_shim/coll/algorithms/gather.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/run.hpp"
 
 namespace mpi_shim::coll {

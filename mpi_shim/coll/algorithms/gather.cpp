@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/coll/algorithms/gather.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 #include <algorithm>
 
 #include "mpi_shim/coll/algorithms/tree.hpp"
-#include "mpi_shim/coll/config.hpp"
 
 // The copies of a round run after its messages (schedule.hpp).  So data to be sent are packed in an earlier round.
 

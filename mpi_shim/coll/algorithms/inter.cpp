@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/algorithms/inter.hpp"
 
-#include "mpi_shim/coll/algorithms/bcast.hpp"
-#include "mpi_shim/coll/algorithms/gather.hpp"
-#include "mpi_shim/coll/algorithms/reduce.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 namespace mpi_shim::coll {
 namespace {

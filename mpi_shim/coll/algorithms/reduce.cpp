@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/coll/algorithms/reduce.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 
 #include <vector>
 

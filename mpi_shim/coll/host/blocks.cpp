@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "mpi_shim/base/error_class.hpp"
-#include "mpi_shim/coll/algorithms/alltoall.hpp"
-#include "mpi_shim/coll/algorithms/gather.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 #include "opal/core/copy.hpp"
 

@@ -2,8 +2,7 @@
 // Barrier, broadcast, reduce and allreduce of a HostTeam.
 #include <algorithm>
 
-#include "mpi_shim/coll/algorithms/bcast.hpp"
-#include "mpi_shim/coll/algorithms/reduce.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 #include "opal/core/copy.hpp"

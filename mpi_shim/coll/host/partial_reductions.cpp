@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "mpi_shim/coll/algorithms/reduce.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 #include "opal/core/copy.hpp"

@@ -16,7 +16,6 @@
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/host/team_segment.hpp"
 #include "mpi_shim/coll/schedule.hpp"
-#include "mpi_shim/coll/scheduler.hpp"
 
 namespace mpi_shim {
 class Job;
@@ -60,7 +59,7 @@ class HostTeam {
   Outcome scan(const Buffer& in, const Buffer& out, const op::Op& op, bool exclusive);
   /// counts[r] elements of `in` are for rank r.
   Outcome reduce_scatter(const Buffer& in, const Buffer& out, std::span<const std::uint64_t> counts, const op::Op& op);
-  /// Requires: all blocks have the same size.  `own` and `blocks`: see algorithms/gather.hpp.
+  /// Requires: all blocks have the same size.  `own` and `blocks`: see algorithms/algorithms.hpp.
   Outcome gather(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   /// Blocks of any size; every rank knows all sizes.

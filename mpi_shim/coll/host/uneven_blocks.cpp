@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "mpi_shim/base/error_class.hpp"
-#include "mpi_shim/coll/algorithms/alltoall.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 
 namespace mpi_shim::coll {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "mpi_shim/coll/algorithms/reduce.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 
 namespace mpi_shim::comm {

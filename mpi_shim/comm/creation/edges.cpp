@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/comm/creation/edges.hpp"
+#include "mpi_shim/comm/creation/creation.hpp"
 
 #include <vector>
 
-#include "mpi_shim/coll/algorithms/alltoall.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/algorithms/exchange.hpp"
 
 namespace mpi_shim::comm {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "mpi_shim/coll/algorithms/bcast.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/comm/creation/agreement.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 

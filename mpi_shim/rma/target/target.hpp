@@ -3,6 +3,7 @@
 // path to it, open epochs and accesses in flight.
 // Owned by its Window; addresses are stable.  Threads: under the Context's lock, except for the atomics.
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -12,7 +13,6 @@
 #include "mpi_shim/base/names.hpp"
 #include "mpi_shim/p2p/peer.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
-#include "mpi_shim/rma/target/attached.hpp"
 #include "mpi_shim/rma/target/control.hpp"
 
 namespace mpi_shim::rma {
@@ -21,6 +21,29 @@ class MessageAccess;
 class Window;
 
 enum class Direction : std::uint8_t { put, get };
+
+struct AttachedRegion {
+  std::uint64_t base = 0;            ///< address in the owner's memory
+  std::uint64_t size = 0;            ///< bytes
+  std::uint64_t key_size = 0;        ///< bytes of `key` in use
+  std::array<std::byte, 192> key{};  ///< of its registration; the longest keys are those of GPU memory
+
+  [[nodiscard]] bool contains(std::uint64_t address, std::uint64_t length) const noexcept {
+    return address >= base && address - base <= size && length <= size - (address - base);
+  }
+};
+
+/// The table of the regions that one rank has attached to a dynamic window.  It is in memory shared by the ranks of a
+/// host, which read it and then access the regions without help of the owner.  It has at most kMost regions and only
+/// those with a key.  For an address that is not in it the origin sends access messages.  All-zero bytes are a table
+/// without regions.  Threads: the owner's UpdateLock guards all but `version`.
+struct AttachedTable {
+  static constexpr std::uint32_t kMost = 1024;
+
+  std::atomic<std::uint32_t> version{0};  ///< changes with the table, so that a reader can keep a copy
+  std::uint32_t count = 0;                ///< a reader does not trust it to be at most kMost, nor a key_size
+  std::array<AttachedRegion, kMost> regions{};
+};
 
 struct Target {
   /// How this process accesses the target's memory (docs/design/rma.md).
