@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
 #include <system_error>
 
 #include "mpi_shim/base/library_thread.hpp"
@@ -27,7 +29,7 @@ ProgressHelper::ProgressHelper(p2p::Engine& engine) : engine_(engine) {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::thread{[this] { run(); }};
+    thread_ = std::jthread{[this](const std::stop_token& end) { run(end); }};
   } catch (const std::system_error& error) {
     opal::log::warn("mpi", "no thread for accesses to windows ({}): they wait until this process is in an MPI call",
                     error.what());
@@ -35,27 +37,18 @@ ProgressHelper::ProgressHelper(p2p::Engine& engine) : engine_(engine) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-ProgressHelper::~ProgressHelper() {
-  {
-    const std::lock_guard guard{mutex_};
-    ending_ = true;
-  }
-  end_.notify_one();
-  if (thread_.joinable()) thread_.join();
-}
-
-void ProgressHelper::run() noexcept {
+void ProgressHelper::run(const std::stop_token& end) noexcept {
   is_library_thread = true;
   std::chrono::microseconds nap = kShortest;
-  std::unique_lock lock{mutex_};
-  while (!ending_) {
-    lock.unlock();
+  std::mutex mutex;  // no other thread takes it
+  std::condition_variable_any napping;
+  std::unique_lock lock{mutex};
+  while (!end.stop_requested()) {
     bool served = false;
     // During a checkpoint progress() calls Halt::wait(), which is for the application's threads; glance() does not.
     while ((engine_.is_halted() ? engine_.glance() : engine_.progress()) != 0) served = true;
-    lock.lock();
     nap = served ? kShortest : std::min(2 * nap, kLongest);
-    end_.wait_for(lock, nap, [&] { return ending_; });
+    napping.wait_for(lock, end, nap, [] { return false; });
   }
 }
 

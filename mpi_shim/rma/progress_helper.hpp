@@ -6,8 +6,7 @@
 // start, the constructor logs a warning.
 // Requires: the Context is open at thread level `multiple`, and the engine outlives the object.
 #pragma once
-#include <condition_variable>
-#include <mutex>
+#include <stop_token>
 #include <thread>
 
 namespace mpi_shim::p2p {
@@ -19,18 +18,14 @@ namespace mpi_shim::rma {
 class ProgressHelper {
  public:
   explicit ProgressHelper(p2p::Engine& engine);
-  ~ProgressHelper();
   ProgressHelper(const ProgressHelper&) = delete;
   ProgressHelper& operator=(const ProgressHelper&) = delete;
 
  private:
-  void run() noexcept;
+  void run(const std::stop_token& end) noexcept;
 
   p2p::Engine& engine_;
-  std::mutex mutex_;
-  std::condition_variable end_;  // notified when ending_ is set
-  bool ending_ = false;          // guarded by mutex_
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace mpi_shim::rma
