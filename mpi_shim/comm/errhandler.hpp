@@ -4,7 +4,6 @@
 #pragma once
 #include <memory>
 #include <mutex>
-#include <utility>
 
 #include "mpi_shim/include/mpi.h"
 #include "opal/core/sync/spin_lock.hpp"

@@ -2,7 +2,6 @@
 // mpi_shim/info/info.hpp — an MPI info object: keys and values, in the order in which the keys were first set.
 // Owned by references.  Threads: one at a time.
 #pragma once
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

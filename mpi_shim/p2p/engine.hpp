@@ -259,13 +259,8 @@ class Engine {
   /// From now on threads call by->wait() in progress(); null ends it.  From any thread, without lock().
   void halt(Halt* by) noexcept;
   [[nodiscard]] bool is_halted() const noexcept { return halt_.load(std::memory_order_acquire) != nullptr; }
-  /// Whether a Fetch, or a get of count_fetches(), is in flight.  Requires lock().
+  /// Whether a Fetch is in flight.  Requires lock().
   [[nodiscard]] bool is_fetching() const noexcept { return fetching_ != 0; }
-  /// For gets of other protocols: 1 when one is posted, -1 when it has ended.
-  void count_fetches(int change) noexcept {
-    const am::Lock::Guard guard{lock_};
-    fetching_ += static_cast<std::uint64_t>(change);
-  }
 
   // --- One of several VCIs (vcis.hpp)
 
@@ -405,7 +400,7 @@ class Engine {
   PollingObserver* polling_observer_ = nullptr;
   std::atomic<std::uint32_t> wakes_{0};       // wake messages of peers, modulo 2^32
   std::atomic<std::uint64_t> idle_waits_{0};  // the latest number of a wait for the idle observer
-  std::uint64_t fetching_ = 0;                // gets in flight
+  std::uint64_t fetching_ = 0;                // Fetches in flight
   std::uint64_t rendezvous_ = 0;              // rendezvous that this process has begun to receive, ever
   std::uint64_t pass_ = 0;                    // calls of resume_stalled()
   std::atomic<Halt*> halt_{nullptr};

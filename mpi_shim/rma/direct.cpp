@@ -9,7 +9,6 @@
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/gpu/copies/copy.hpp"
 
 namespace mpi_shim::rma {
 namespace {
@@ -54,37 +53,19 @@ int Window::copy_pieces(Target& target, const ChosenPath& chosen, const Buffer& 
     store ? unpack(dense, memory, first) : pack(memory, dense, first);
     return MPI_SUCCESS;
   }
-  struct Copy : Completion {
-    std::atomic<bool> over{false};
-  } copy;
-  copy.fn = [](Completion& self) noexcept { static_cast<Copy&>(self).over.store(true, std::memory_order_release); };
-  am::Endpoint& endpoint = *target.peer->endpoint;
-  datatype::Cursor cursor;
-  memory.start(cursor);
-  cursor.seek(static_cast<std::int64_t>(first));
-  while (!dense.empty()) {
-    const datatype::Piece piece = cursor.next_piece(dense.size());
-    const auto address = reinterpret_cast<std::uint64_t>(piece.data);
-    for (;;) {
-      copy.over.store(false, std::memory_order_relaxed);
-      const Post post = store ? endpoint.put(dense.data(), address, *chosen.handle, piece.bytes, copy)
-                              : endpoint.get(dense.data(), address, *chosen.handle, piece.bytes, copy);
-      if (post == Post::done) break;
-      if (post == Post::queued) {
-        engine().count_fetches(1);
-        engine().wait_until([&] { return copy.over.load(std::memory_order_acquire); });
-        engine().count_fetches(-1);
-        if (copy.ok()) break;
-      }
-      if (post == Post::again) {
-        engine().poll_all();
-        continue;
-      }
-      return copy.error.code == Errc::peer_gone ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;
-    }
-    dense = dense.subspan(piece.bytes);
+  Transfer* transfer = nullptr;
+  {
+    const am::Lock::Guard guard{engine().lock()};
+    transfer = &windows_.new_transfer();
+    transfer->prepare(store ? Direction::put : Direction::get, target, *chosen.handle,
+                      Buffer::of_bytes(dense.data(), dense.size()), memory, first);
+    if (transfer->try_at_once()) return MPI_SUCCESS;
+    transfer->start();
   }
-  return MPI_SUCCESS;
+  engine().wait(*transfer);
+  const int error = transfer->outcome().error;
+  transfer->put_back();
+  return error;
 }
 
 int Window::update_directly(Target& target, const ChosenPath& chosen, op::OpKind kind, const Buffer& origin,

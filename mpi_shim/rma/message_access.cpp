@@ -2,7 +2,6 @@
 #include "mpi_shim/rma/message_access.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "mpi_shim/p2p/data/send_part.hpp"
 #include "mpi_shim/rma/window.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/rma/transfer.hpp"
 
+#include <algorithm>
+
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
 
@@ -22,7 +24,7 @@ Transfer::Transfer(Windows& windows) noexcept
 const Request::Actions Transfer::kActions{act<&Transfer::begin_transfer>, act<&Transfer::put_away>};
 
 void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
-                       const p2p::Buffer& there) {
+                       const p2p::Buffer& there, std::uint64_t first) {
   direction_ = direction;
   target_ = &target;
   handle_ = handle;
@@ -30,7 +32,8 @@ void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& 
   if (origin.has_derived_type()) origin_type_ = origin.share_type();
   if (there.has_derived_type()) target_type_ = there.share_type();
   there.start(blocks_);
-  bytes_ = direction == Direction::put ? origin.bytes() : there.bytes();
+  if (first != 0) blocks_.seek(static_cast<std::int64_t>(first));
+  bytes_ = std::min(origin.bytes(), there.bytes() - first);
   posted_ = 0;
   piece_ = {};
   if (origin.contiguous() != nullptr) {

@@ -25,10 +25,10 @@ class Transfer final : public Request, private p2p::Stalled {
   explicit Transfer(Windows& windows) noexcept;
 
   /// `there`: the data at the target; its base is an address in the target's memory and is not dereferenced here.
-  /// The caller starts the request afterwards.  Requires: `there` has room for the bytes of `origin` (put), `origin`
-  /// for those of `there` (get).
+  /// `first`: the packed byte of `there` at which the access begins.  It ends where the first of both ends.
+  /// The caller starts the request afterwards.
   void prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
-               const p2p::Buffer& there);
+               const p2p::Buffer& there, std::uint64_t first = 0);
   /// Instead of the start: posts the access if it is one block.  True: it is over, and the Transfer is back in its
   /// pool.  False: the caller starts the request.  Requires: the origin is contiguous; the Context's lock is held since
   /// before prepare().

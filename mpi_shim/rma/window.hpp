@@ -7,14 +7,12 @@
 // epochs.  Public functions take the Context's lock where they need it.  Functions of service.cpp run inside
 // progress, with that lock held.
 #pragma once
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -14,8 +14,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "mpi_shim/base/host_memory.hpp"
