@@ -2,7 +2,6 @@
 // The report of MPI objects that the program has not freed (mpi_leak_report).
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdio>
 
 #include "mpi_shim/comm/communicator.hpp"
@@ -45,34 +44,25 @@ bool is_our_own(Kind kind, const Object& object) {
 
 void Process::report_leaks() const {
   if (!reports_leaks_) return;
-  struct Found {
-    int count = 0;
-    std::string names;
-  };
-  std::array<Found, std::size(kKinds)> found;
-  const std::uintptr_t shared[] = {done_send_request().handle(), no_proc_receive_request().handle()};
-  const handle::Arena& arena = handle::Arena::process();
-  // The first word of a slot with an object is its magic word, which also tells whether the handle is valid.
-  for (int number = 0; arena.is_slot_address(arena.slot_address(number)); ++number) {
-    const std::uintptr_t address = arena.slot_address(number);
-    if (address == shared[0] || address == shared[1]) continue;
-    const auto* object = reinterpret_cast<const Object*>(address);
-    for (std::size_t i = 0; i < std::size(kKinds); ++i) {
-      if (object->magic() != Object::live_magic(kKinds[i].kind) || is_our_own(kKinds[i].kind, *object)) continue;
-      Found& of_kind = found[i];
-      if (++of_kind.count <= kMostNamed) {
-        of_kind.names += (of_kind.count == 1 ? "" : ", ") + name_of(kKinds[i].kind, *object);
-      }
-    }
-  }
   const auto print = [&](const std::string& line) {
     std::fprintf(stderr, "rank %d: MPI_Finalize: %s\n", job_->rank(), line.c_str());
   };
-  for (std::size_t i = 0; i < std::size(kKinds); ++i) {
-    const Found& of_kind = found[i];
-    if (of_kind.count == 0) continue;
-    print(fmt::format("{} {}{} not freed: {}{}", of_kind.count, kKinds[i].one, of_kind.count == 1 ? "" : "s",
-                      of_kind.names, of_kind.count > kMostNamed ? ", ..." : ""));
+  const std::uintptr_t shared[] = {done_send_request().handle(), no_proc_receive_request().handle()};
+  const handle::Arena& arena = handle::Arena::process();
+  for (const KindName& kind : kKinds) {
+    int count = 0;
+    std::string names;
+    // The first word of a slot with an object is its magic word, which also tells whether the handle is valid.
+    for (int number = 0; arena.is_slot_address(arena.slot_address(number)); ++number) {
+      const std::uintptr_t address = arena.slot_address(number);
+      const auto* object = reinterpret_cast<const Object*>(address);
+      if (object->magic() != Object::live_magic(kind.kind) || is_our_own(kind.kind, *object)) continue;
+      if (address == shared[0] || address == shared[1]) continue;
+      if (++count <= kMostNamed) names += (count == 1 ? "" : ", ") + name_of(kind.kind, *object);
+    }
+    if (count == 0) continue;
+    print(fmt::format("{} {}{} not freed: {}{}", count, kind.one, count == 1 ? "" : "s", names,
+                      count > kMostNamed ? ", ..." : ""));
   }
   if (const opal::mpool::Usage usage = job_->memory_usage(); usage.blocks != 0) {
     print(fmt::format("{} blocks of MPI_Alloc_mem not freed: {} bytes", usage.blocks, usage.used));
