@@ -51,6 +51,36 @@ TEST_F(GpuTarget, TransfersThatTakeTurnsGiveTheSameBytes) {
   }
 }
 
+TEST_F(GpuTarget, AMessageLongerThanTheStagingMemoryIsCopiedDirectly) {
+  pair_ = std::make_unique<FakePair>(std::size_t{2} << 20, kMessage);
+  const DeviceBuffer device{1'500'000};
+  handle_ = *pair_->b.module.register_memory(device.at(), device.size(), Rights::all);
+  for (const std::size_t size :
+       {device.size(), device.size() - 1}) {  // the other pieces are longer than a message of b
+    CountedCompletion end;
+    const auto& bytes = sent_.emplace_back(pattern(size, 3));
+    ASSERT_EQ(pair_->a.module.put(pair_->a.module.endpoint(), bytes.data(), nullptr,
+                                  reinterpret_cast<std::uint64_t>(device.at()), handle_, size, end),
+              Post::queued);
+    settle(end);
+    EXPECT_TRUE(end.ok()) << to_string(end.error);
+    EXPECT_EQ(device.read(0, size), bytes);
+  }
+}
+
+TEST_F(GpuTarget, MemoryThatIsFreedInTheMiddleOfATransferIsAnError) {
+  open();
+  CountedCompletion ends[2];
+  std::vector<std::byte> bytes(kSize);
+  pair_->b.module.capacity = 2;
+  ASSERT_EQ(put(pattern(kSize, 1), ends[0]), Post::queued);
+  ASSERT_EQ(get(bytes, ends[1]), Post::queued);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pair_->a.module.deliver_one());
+  cuMemFree(device_.release());  // it stays registered
+  for (CountedCompletion& each : ends) settle(each);
+  EXPECT_FALSE(ends[0].ok());
+}
+
 // The reader takes nothing: a put of another operation goes on.
 TEST_F(GpuTarget, AGetThatFindsNoRoomDoesNotDelayAPut) {
   open();

@@ -179,6 +179,7 @@ Result<void> RdmaEmulation::stage(const Endpoint& to, const Serving& serving, st
   staged_.to = nullptr;
   if (serving.on_gpu) {
     OPAL_TRY(make_gpu_memory());
+    if (!on_gpu(serving.base, serving.total)) return Error{kNoSuchMemory, 0, "get: not GPU memory any more", address};
     staged_.data = gpu_memory_.pages.data();
     size = std::min(gpu_window() / size * size, serving.total - serving.sent);  // whole pieces
     OPAL_TRY(gpu::copy(staged_.data, at(address), size));
@@ -286,11 +287,25 @@ void RdmaEmulation::gather(Endpoint& from, const wire::PutPiece& piece, const Me
                        data.size() <= gpu_window() - gathered_.size;
   if (!follows) {
     copy_gathered();
+    if (data.size() > gpu_window()) {  // the peer's max_send is larger than that of this module
+      const auto result = copy_to_gpu(piece.base, piece.total, piece.offset, data);
+      const bool last = piece.offset + data.size() == piece.total;
+      if (last || !result) reply(from, piece.operation, result ? Errc{} : result.error().code);
+      return;
+    }
     gathered_ = {&from, piece.operation, piece.base, piece.total, piece.offset, 0, handle};
   }
   copy_host_memory(gpu_memory_.pages.data() + gpu_window() + gathered_.size, data.data(), data.size());
   gathered_.size += data.size();
   if (piece.offset + data.size() == piece.total) copy_gathered();
+}
+
+/// Copies to `offset` of registered GPU memory.  Errors: kNoSuchMemory (the program has freed it), those of
+/// gpu::copy().
+Result<void> RdmaEmulation::copy_to_gpu(std::uint64_t base, std::uint64_t total, std::uint64_t offset,
+                                        ByteSpan data) noexcept {
+  if (!on_gpu(base, total)) return Error{kNoSuchMemory, 0, "put: not GPU memory any more", base};
+  return gpu::copy(at(base + offset), data.data(), data.size());
 }
 
 /// Copies what was gathered to the GPU.  Answers the last piece, and an error.
@@ -299,9 +314,8 @@ void RdmaEmulation::copy_gathered() noexcept {
   if (from == nullptr) return;
   // The registration may have ended since the pieces arrived.
   auto result = registrations().check(gathered_.handle, gathered_.base, gathered_.total, Rights::remote_write);
-  if (result) {
-    result = gpu::copy(at(gathered_.base + gathered_.offset), gpu_memory_.pages.data() + gpu_window(), gathered_.size);
-  }
+  const ByteSpan data{gpu_memory_.pages.data() + gpu_window(), gathered_.size};
+  if (result) result = copy_to_gpu(gathered_.base, gathered_.total, gathered_.offset, data);
   const bool last = gathered_.offset + gathered_.size == gathered_.total;
   if (last || !result) reply(*from, gathered_.operation, result ? Errc{} : result.error().code);
 }

@@ -112,6 +112,8 @@ class OPAL_EXPORT RdmaEmulation {
   Result<void> stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
   void gather(Endpoint& from, const wire::PutPiece& piece, const MemoryHandle& handle, ByteSpan data) noexcept;
   void copy_gathered() noexcept;
+  [[nodiscard]] static Result<void> copy_to_gpu(std::uint64_t base, std::uint64_t total, std::uint64_t offset,
+                                                ByteSpan data) noexcept;
   /// Bytes of each of the two parts of gpu_memory_: for gets, and for puts.
   [[nodiscard]] std::size_t gpu_window() const noexcept;
   Result<void> make_gpu_memory() noexcept;

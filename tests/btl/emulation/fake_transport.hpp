@@ -93,7 +93,8 @@ struct FakeSide final : btl::Observer {
 
 /// Two connected ends.
 struct FakePair {
-  explicit FakePair(std::size_t max_send = 1024) : a(max_send), b(max_send) {
+  explicit FakePair(std::size_t max_send = 1024) : FakePair(max_send, max_send) {}
+  FakePair(std::size_t max_send_of_a, std::size_t max_send_of_b) : a(max_send_of_a), b(max_send_of_b) {
     a.module.peer = &b.module;
     b.module.peer = &a.module;
   }
