@@ -45,10 +45,8 @@ foreach(header IN LISTS headers)
 endforeach()
 
 # The simulated fabric: the headers that a program which drives it includes.
-foreach(header component config fabric memory/memory_unit memory/pages node packet random)
-  cmake_path(GET header PARENT_PATH folder)
-  install(FILES ${PROJECT_SOURCE_DIR}/opal/btl/sim/${header}.hpp
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/btl/sim/${folder})
+foreach(header component config fabric memory_unit node packet random)
+  install(FILES ${PROJECT_SOURCE_DIR}/opal/btl/sim/${header}.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/btl/sim)
 endforeach()
 
 # Programs; opal-info and the compiler wrappers install themselves.
