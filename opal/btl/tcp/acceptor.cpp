@@ -142,7 +142,9 @@ void Acceptor::on_hello(Incoming& incoming) noexcept {
   if (hello.max_send > kLargestMaxSend.bytes) return drop(incoming, "it announces messages of more than 4 MiB");
   switch (owner_.decide(hello.from)) {
     case Decision::accept: return accept(incoming);
-    case Decision::park: return incoming.park();
+    case Decision::park:
+      tune(config_, incoming.fd());  // keepalive: it may wait for long
+      return incoming.park();
     case Decision::refuse: return drop(incoming, "it claims the identity of this process");
   }
 }
