@@ -39,8 +39,9 @@ class OPAL_EXPORT Client {
   static constexpr std::chrono::seconds kDefaultTimeout{60};
 
   /// Joins the job; makes a singleton if PMIX_NAMESPACE is not in the environment.  Before it joins a job it starts
-  /// the memory monitor, since libpmix starts threads.  Errors: unreachable and others of PMIx_Init (the launcher does
-  /// not answer), protocol (it does not report the job's size), invalid_argument (a bad value of a memory_* variable).
+  /// the memory monitor, whose start takes longer once libpmix has threads.  Errors: unreachable and others of
+  /// PMIx_Init (the launcher does not answer), protocol (it does not report the job's size), invalid_argument (a bad
+  /// value of a memory_* variable).
   static opal::Result<std::unique_ptr<Client>> open();
 
   Client(const Client&) = delete;
@@ -50,7 +51,7 @@ class OPAL_EXPORT Client {
   [[nodiscard]] unsigned rank() const noexcept;
   [[nodiscard]] unsigned size() const noexcept;
   [[nodiscard]] bool singleton() const noexcept;
-  /// The number of this rank's application among those of the launcher's command; empty: the launcher gives none.
+  /// The number of this rank's program among those of the launcher's command (MPI_APPNUM); empty: not given.
   [[nodiscard]] std::optional<unsigned> application() const noexcept;
 
   /// The name of the job: equal in all its ranks, different from that of every other job.
@@ -102,11 +103,11 @@ class OPAL_EXPORT Client {
   /// caches are empty.  A `problem` that is not empty means that the rank cannot do the step, and why.  Does not wait.
   void answer_checkpoint(const CheckpointStep& step, const std::string& problem = {});
 
-  /// Writes what all FILEs hold.  After 1 s it returns in any case: another thread may keep a FILE locked.
+  /// Flushes all stdio streams.  Returns after 1 s in any case, since another thread may keep a stream locked.
   static void flush_files() noexcept;
 
   /// Ends the whole job.  opalrun reports `text` once and exits with the low 8 bits of `status` (1 if they are 0).
-  /// Under another launcher this process prints `text` to stderr.
+  /// Under another launcher, and as a singleton, this process prints `text` to stderr.
   [[noreturn]] void abort(int status, std::string_view text) noexcept;
 
   /// Leaves the job.  The launcher counts a rank that ends without this call as failed.  The destructor calls it if the

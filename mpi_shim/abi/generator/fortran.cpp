@@ -21,7 +21,8 @@ constexpr std::array<std::string_view, 9> kHandles = {"MPI_Comm",  "MPI_Datatype
                                                       "MPI_Group", "MPI_Info",     "MPI_Message",
                                                       "MPI_Op",    "MPI_Request",  "MPI_Win"};
 
-/// These functions and all *_free change a handle that is passed by pointer.  Other functions only write it.
+/// These functions and all *_free read the handle behind a pointer and may change it: InOut<>.  All others only write
+/// it: Out<>.
 constexpr std::array<std::string_view, 8> kChanging = {"Wait",  "Test",   "Start",       "Cancel",
                                                        "Mrecv", "Imrecv", "Type_commit", "Comm_disconnect"};
 
@@ -40,8 +41,8 @@ std::string braced(std::string_view what, std::string_view first, std::string_vi
   return call + '}';
 }
 
-/// The C++ expression for the number of handles in an array argument.  Types of *alltoallw: the number of ranks, or of
-/// neighbours; 0 for the types to send with MPI_IN_PLACE, which may be no array.  Else: the first argument.
+/// The C++ expression for the number of handles in an array argument.  sendtypes, recvtypes: the number of ranks or of
+/// neighbours; with MPI_IN_PLACE 0 for sendtypes, which is not significant then.  Else: the first argument.
 std::string count_of(const Function& function, const Parameter& parameter) {
   if (parameter.name == "sendtypes" || parameter.name == "recvtypes") {
     const std::string comm = "handle<MPI_Comm>(*comm)";
@@ -55,7 +56,7 @@ std::string count_of(const Function& function, const Parameter& parameter) {
   return '*' + function.parameters.front().name;
 }
 
-/// `value` is empty if there is no rule of conversion for the parameter.  The converted arguments are temporaries: the
+/// `value` is empty if there is no conversion rule for the parameter.  The converted arguments are temporaries: the
 /// C function must not keep their addresses after it returns (MPI_Comm_idup writes newcomm at once).
 Argument argument_of(const Function& function, const Parameter& parameter) {
   const std::string_view type = parameter.type;
@@ -135,8 +136,8 @@ constexpr std::array<std::string_view, 19> kByHandAsInC = {"Info_get",
                                                            "Attr_get",
                                                            "Attr_put"};
 
-/// The definition of an entry point.  Empty if one argument has no rule of conversion, as have sessions, files and
-/// `char***`, or for: MPI_T, large counts, handles as integers, functions written by hand.
+/// The definition of an entry point.  Empty if one argument has no conversion rule (a session, a file, `char***`), and
+/// for MPI_T, large counts, conversions of handles (toint, fromint) and functions written by hand.
 std::string entry_of(const Function& function) {
   for (const std::string_view other : {"T_", "File_", "Abi_get_fortran_", "Abi_set_fortran_"}) {
     if (function.name.starts_with(other)) return {};

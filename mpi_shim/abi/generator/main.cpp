@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program of the build: generates one of the files that are made from functions.def.
+// A build tool: generates one of the files that are made from functions.def, or mpif.h from mpi.h.
 #include <exception>
 #include <fstream>
 #include <iostream>

@@ -10,7 +10,7 @@
 namespace mpi_shim::api {
 namespace {
 
-/// The block of this process, or nullopt for MPI_IN_PLACE.  An error if MPI_IN_PLACE is not allowed.
+/// The block of this process, or nullopt for MPI_IN_PLACE.  Fails the call if MPI_IN_PLACE is not allowed.
 std::optional<p2p::Buffer> own_block(Call& call, const void* buffer, MPI_Count count, MPI_Datatype datatype,
                                      bool may_be_in_place) {
   if (buffer == MPI_IN_PLACE) {
@@ -23,7 +23,8 @@ std::optional<p2p::Buffer> own_block(Call& call, const void* buffer, MPI_Count c
 // Below, `share` is a member function of the host team: it uses the team segment, and messages between hosts.  If it
 // returns no value, `build` does the collective by messages.
 
-/// A gather or scatter with a root.  `buf`: the block of this process; make_blocks: the blocks at the root.
+/// A gather or scatter with a root.  `buf`: the block of this process; not used at the root of an
+/// intercommunicator.  `make_blocks`: the blocks of all ranks, at the root only.
 template <class Build, class BuildInter, class Share, class MakeBlocks>
 int rooted(Call& call, const Form& form, const void* buf, MPI_Count count, MPI_Datatype datatype, int root,
            MPI_Comm handle, Build build, BuildInter build_inter, Share share, MakeBlocks&& make_blocks) {

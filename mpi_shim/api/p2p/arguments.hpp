@@ -48,7 +48,8 @@ inline int hand_over(Request& made, Start start, MPI_Comm handle, MPI_Request* r
   return MPI_SUCCESS;
 }
 
-/// As hand_over(), for an operation with MPI_PROC_NULL.  `source`: in its status.  An error if no memory is left.
+/// As hand_over(), for an operation with MPI_PROC_NULL.  `source`: that of its status, MPI_PROC_NULL
+/// for a receive and MPI_ANY_SOURCE for a send.  Fails with MPI_ERR_NO_MEM.
 inline int give_no_proc_request(Call& call, Start start, MPI_Comm handle, int source, MPI_Request* request) {
   Request* const made = start == Start::later     ? new_immediate_request(handle, source)
                         : source == MPI_PROC_NULL ? &no_proc_receive_request()

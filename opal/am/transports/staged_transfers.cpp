@@ -56,19 +56,19 @@ Post StagedTransfers::transfer(Kind kind, btl::Endpoint& to, std::byte* here, st
   if (operation == nullptr) return Post::again;
   if (contexts_.size() <= operation->slot) contexts_.resize(operation->slot + 1);
   contexts_[operation->slot].emplace(std::move(*context));
-  unstarted_.push_back(operation);
+  unplanned_.push_back(operation);
   // progress() starts the work: the completion must not run before this post has returned `queued`.
   return Post::queued;
 }
 
 std::size_t StagedTransfers::work() noexcept {
   std::size_t count = copier_.progress() + retry();
-  while (!unstarted_.empty() && !free_.empty()) {
-    btl::RdmaOperation& operation = *unstarted_.front();
-    unstarted_.pop_front();
+  while (!unplanned_.empty() && !free_.empty()) {
+    btl::RdmaOperation& operation = *unplanned_.front();
+    unplanned_.pop_front();
     if (operation.failed()) continue;  // it ends when its chunks in flight have ended
     // One chunk per operation in turn, so that a small transfer does not wait for all of a large one.
-    if (operation.total - operation.moved > config_.stage_chunk.bytes) unstarted_.push_back(&operation);
+    if (operation.total - operation.moved > config_.stage_chunk.bytes) unplanned_.push_back(&operation);
     turn_ = &operation;
     advance(operation);
     ++count;
@@ -141,7 +141,7 @@ void StagedTransfers::release(btl::TransferPiece& piece) noexcept { free_.push_b
 
 void StagedTransfers::end(btl::RdmaOperation& operation) noexcept {
   contexts_[operation.slot].reset();
-  if (operation.failed()) std::erase(unstarted_, &operation);
+  if (operation.failed()) std::erase(unplanned_, &operation);
 }
 
 void StagedTransfers::disconnecting(btl::Endpoint& endpoint, const Error& why) noexcept {

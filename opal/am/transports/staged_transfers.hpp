@@ -33,8 +33,8 @@ class StagedTransfers final : btl::TransferEngine {
   std::size_t progress() noexcept { return idle() ? 0 : work(); }
   [[nodiscard]] bool idle() const noexcept { return table_.active() == 0; }
 
-  /// Ends the transfers of a dead endpoint with `why`.  Pieces that the transport has accepted end when it completes
-  /// them.
+  /// Ends the transfers of a dead endpoint with `why`.  Waits for the GPU's copies of their pieces.  A transfer with
+  /// pieces that the transport has accepted ends when the transport has completed them.
   void abandon(btl::Endpoint& endpoint, const Error& why) noexcept;
   /// As abandon(), before the endpoint is disconnected.  Between this call and disconnected() posts to the endpoint
   /// fail, also posts by completions.
@@ -66,8 +66,8 @@ class StagedTransfers final : btl::TransferEngine {
   std::vector<Chunk*> free_;
   btl::RdmaOperations table_;
   std::deque<std::optional<gpu::WorkContext>> contexts_;  // by the operation's slot
-  std::deque<btl::RdmaOperation*> unstarted_;             // operations with bytes that have no chunk yet; oldest first
-  const btl::RdmaOperation* turn_ = nullptr;              // the only operation that may take a chunk now
+  std::deque<btl::RdmaOperation*> unplanned_;             // operations with bytes that have no chunk yet, round robin
+  const btl::RdmaOperation* turn_ = nullptr;              // the only operation that may take a chunk now, and only one
   const btl::Endpoint* leaving_ = nullptr;                // between disconnecting() and disconnected()
   gpu::Copier copier_;
 };

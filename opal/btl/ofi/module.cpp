@@ -59,7 +59,7 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
       .inline_size = device.info().tx_attr->inject_size};
   std::unique_ptr<Module> module{
       new Module{parameters, config, std::move(parts), std::move(device), std::move(fabric), std::move(buffers)}};
-  module->receive_buffers_.post_idle();
+  module->receive_buffers_.post_missing();
   return module;
 }
 

@@ -139,17 +139,17 @@ void OneSidedEndpoint::on_done(Operation& done, const Error& why) noexcept {
 }
 
 void OneSidedEndpoint::drop(const btl::Endpoint& endpoint) noexcept {
-  bool in_flight = false;
+  bool affected = false;
   std::vector<RdmaOperation*> others;
   for (const Piece& piece : pieces_) {
     if (piece.operation == nullptr) continue;
     if (piece.operation->to == &endpoint) {
-      in_flight = true;
+      affected = true;
     } else {
       others.push_back(piece.operation);
     }
   }
-  if (!in_flight) return;
+  if (!affected) return;
   close();
   ofi_.post_again(others);
 }

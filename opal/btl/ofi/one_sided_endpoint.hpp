@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/ofi/one_sided_endpoint.hpp — the libfabric endpoint for puts and gets of this process, opened by the first
-// one. It is not the endpoint of messages, for two reasons:
+// put or get.  It is not the endpoint of messages, for two reasons:
 //   - A provider may end its connection to a peer when it refuses an operation; messages must survive that.
-//   - libfabric cannot cancel an operation.  When an endpoint ends with operations in flight, the module closes the
-//     one-sided endpoint, after which the provider does not access the caller's memory, and posts the operations of
-//     other peers again.
-// An operation that fails here is repeated by messages: puts and gets may be repeated, and the target of messages
-// refuses precisely.  Owned by the module.  Threads: as the module.
+//   - libfabric cannot cancel an operation.  When an rdm::Endpoint (a peer) ends with operations in flight, drop()
+//     closes the one-sided endpoint, after which the provider does not access the caller's memory, and posts the
+//     operations of other peers again, which opens a new one.
+// An operation that fails here is repeated by messages.  That is allowed since puts and gets are idempotent, and the
+// target's registration table then gives the precise error.
+// Owned by the module.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -36,8 +37,8 @@ class OneSidedEndpoint {
   void on_done(Operation& piece, const Error& why) noexcept;
   /// As rdm::Transport::drop_pieces().
   void drop(const btl::Endpoint& endpoint) noexcept;
-  /// How often it was closed.  A completion that was read before the last time means nothing: its piece may be in use
-  /// again.
+  /// Number of closes so far.  A completion that was read from the queue before the last close must be ignored: its
+  /// piece may be in use again.
   [[nodiscard]] std::uint64_t closings() const noexcept { return closings_; }
   /// Prepares a sleep; false: there is work.
   [[nodiscard]] bool arm() const noexcept;
@@ -55,7 +56,7 @@ class OneSidedEndpoint {
   };
   Result<void> open() noexcept;
   void close() noexcept;
-  /// Pieces without their completion.
+  /// Number of pieces in flight.
   [[nodiscard]] std::size_t in_flight() const noexcept { return pieces_.size() - free_.size(); }
   [[nodiscard]] Result<void*> find_memory(Piece& piece, const RdmaOperation& operation, std::byte* local,
                                           std::uint64_t size) noexcept;

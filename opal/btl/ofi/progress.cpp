@@ -103,13 +103,13 @@ bool Module::poll_network() noexcept {
   const bool messages = poll_messages();
   fid_cq* const one_sided = one_sided_.completions();
   const bool busy = (one_sided != nullptr && poll_queue(one_sided, kBatch) != 0) || messages;
-  if (!receive_buffers_.idle()) [[unlikely]]
-    receive_buffers_.post_idle();
+  if (!receive_buffers_.all_posted()) [[unlikely]]
+    receive_buffers_.post_missing();
   return busy;
 }
 
 bool Module::must_poll() const noexcept {
-  return !receive_buffers_.idle() || messages_.wait_fd < 0 || one_sided_.must_poll();
+  return !receive_buffers_.all_posted() || messages_.wait_fd < 0 || one_sided_.must_poll();
 }
 
 bool Module::arm_network() noexcept {

@@ -35,7 +35,8 @@ void wait_for_store_buffers() noexcept {
 }  // namespace
 
 void make_all_fence() noexcept {
-  if (!fast() || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || register_and_fence()) return;
+  if (!fast()) return full_fence();
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || register_and_fence()) return;
   wait_for_store_buffers();
   full_fence();
 }

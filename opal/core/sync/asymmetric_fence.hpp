@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/core/sync/asymmetric_fence.hpp — a fence in two halves of unequal cost.  The fast half, of frequent operations,
 // only stops reordering by the compiler.  The slow half, of rare operations, makes all threads of the other side
-// execute a fence (Linux membarrier(2); compare P1202 and folly).  A fast and a slow half order as two seq_cst fences:
-// if each side stores before its half and loads after it, at least one side sees the other's store.
+// execute a fence (Linux membarrier(2); compare P1202 and folly).  A fast and a slow half together act as two seq_cst
+// fences: if each side stores before its half and loads after it, at least one side sees the other's store.
 //
 // | among                        | fast half           | slow half            |
 // | threads of this process      | keep_order()        | make_all_fence()     |
 // | processes that share memory  | sender_fence(true)  | receiver_fence(true) |
 //
-// If the kernel refuses membarrier from the start, the fast half is a full fence: fast() and accept_remote_fences()
-// return false, and both sides use sender_fence(false) and receiver_fence(false).
+// If the kernel refuses membarrier from the start, fast() and accept_remote_fences() return false.  Threads: both
+// halves are then full fences of the caller.  Processes: both sides call sender_fence(false) and receiver_fence(false),
+// which are full fences.
 //
 // The kernel may also refuse later, after a program has installed a seccomp filter.  Then each call of the slow half
 // waits for kGrace instead.  This suffices because a processor empties its store buffer within a bounded time, at the
 // latest at an interrupt, so also before a preemption (Morrison and Afek, "Temporally bounding TSO for fence-free
 // asymmetric synchronization", ASPLOS 2015, with bounds far below kGrace).
-// The process registers with the kernel when libopal is loaded.
+// When libopal is loaded it registers the process with the kernel for both rows of the table.
 // Threads: safe from any; no allocation, errno is kept.
 #pragma once
 #include <atomic>
@@ -78,7 +79,7 @@ enum class Kernel : std::uint8_t {
   refuses,        ///< it has always failed
   refuses_later,  ///< it has granted the registration and fails from now on
 };
-/// For tests.  Requires: no other thread uses this file.
+/// For tests.  Requires: no other thread calls a function of this header.
 OPAL_EXPORT void pretend_for_tests(Kernel kernel) noexcept;
 
 }  // namespace asymmetric_fence

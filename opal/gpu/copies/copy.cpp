@@ -18,14 +18,14 @@ namespace {
 /// A stream for synchronous copies.
 struct Stream {
   ContextHandle context;
-  std::uint64_t id = 0;  ///< of the context: its handle may come again
+  std::uint64_t id = 0;  ///< of the context, whose handle the driver may reuse; 0: no stream yet
   CUstream handle = nullptr;
 };
 
 std::mutex mutex;
-std::vector<Stream> streams;  // one per context, with which it ends; guarded by `mutex`
+std::vector<Stream> streams;  // one per context; the driver destroys it with the context; guarded by `mutex`
 
-/// The stream of the current context, which is `context`.
+/// The stream of `context`.  Requires: it is the current context; the caller holds `mutex`.
 Result<CUstream> stream_of(ContextHandle context) noexcept try {
   OPAL_TRY_ASSIGN(const std::uint64_t id, context_id(context));
   auto found = std::ranges::find(streams, context, &Stream::context);
@@ -39,7 +39,8 @@ Result<CUstream> stream_of(ContextHandle context) noexcept try {
   return Error{Errc::no_memory, 0, "gpu::copy(a stream)"};
 }
 
-/// Calls `start(stream)`, which starts copies of memory of `device`, and waits for them.
+/// Calls `start(stream)`, which starts copies of memory of `device`, and waits for them without a limit.  After
+/// kCopyHangs it logs an error.
 template <class Start>
 Result<void> copy_by_driver(const Memory& device, Start start) noexcept {
   OPAL_TRY_ASSIGN(const WorkContext work, WorkContext::of(device));

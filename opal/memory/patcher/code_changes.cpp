@@ -17,8 +17,8 @@
 namespace opal::memory {
 namespace {
 
-/// Makes all threads of the process fetch their next instructions anew.  Call it with `command` REGISTER_... once
-/// before.
+/// Makes all threads of the process fetch their next instructions anew.  Requires: an earlier call with `command`
+/// REGISTER_....
 Result<void> synchronise_code(int command) noexcept {
   if (const long result = raw_syscall(SYS_membarrier, command, 0); result != 0) {
     return Error{Errc::not_supported, static_cast<int>(-result),
@@ -31,7 +31,7 @@ Result<void> synchronise_code(int command) noexcept {
 /// Held while code changes.
 std::mutex changing;
 
-/// No signal handler runs in this thread: it might call a function that waits at a site.
+/// Blocks all signals of this thread: a handler might call a function that is being patched, and wait there for ever.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {

@@ -23,11 +23,12 @@ class ReceiveBuffers {
 
   /// The bytes of the message of a completion; empty: there is none in it.
   [[nodiscard]] ByteSpan message_of(const fi_cq_data_entry& entry) const noexcept;
-  /// Posts the buffer again if the provider has finished with it.  Requires: its messages were handled.
+  /// Posts the completion's buffer again if the provider has finished with it.  Requires: the message was handled.
   void recycle(const fi_cq_data_entry& entry) noexcept;
-  /// Posts the buffers that the provider had no room for; returns how many.
-  std::size_t post_idle() noexcept;
-  [[nodiscard]] bool idle() const noexcept { return idle_.empty(); }
+  /// Posts the buffers that are not posted: after create() all, later those that the provider had no room for.
+  /// Returns how many it has posted.
+  std::size_t post_missing() noexcept;
+  [[nodiscard]] bool all_posted() const noexcept { return unposted_.empty(); }
 
  private:
   struct Buffer : Operation {
@@ -35,16 +36,16 @@ class ReceiveBuffers {
     std::byte* data;
   };
   ReceiveBuffers(const FabricEndpoint& fabric, Mapping memory, MemoryRegion region, std::size_t each,
-                 bool shared) noexcept;
+                 bool multi) noexcept;
   [[nodiscard]] bool post(Buffer& buffer) noexcept;
 
   fid_ep* endpoint_;
   Mapping memory_;
   MemoryRegion region_;  // ends before the memory
   std::size_t each_;     // bytes of a buffer
-  bool shared_;          // FI_MULTI_RECV: one buffer takes several messages
+  bool multi_;           // FI_MULTI_RECV: one buffer takes several messages
   std::deque<Buffer> buffers_;
-  std::vector<Buffer*> idle_;  // to be posted
+  std::vector<Buffer*> unposted_;
 };
 
 }  // namespace opal::btl::ofi

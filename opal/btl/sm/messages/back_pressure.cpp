@@ -27,7 +27,7 @@ void BackPressure::announce() noexcept {
     if (missing.fragments) segment.fragments().mark(std::span{marks}.subspan<1>());
     if (missing.fast_box) marks[0] = to->sending.fast_box.half_empty_mark();
     segment.credits_wanted().announce(marks, missing.fifo);
-    link.inbox.notify_sleeper(link.index_there);
+    link.inbox.notify_credits_wanted(link.index_there);
     missing = {};
   }
   announced_.insert(announced_.end(), refused_.begin(), refused_.end());

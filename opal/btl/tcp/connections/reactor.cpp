@@ -60,7 +60,7 @@ void Source::set_deadline(std::uint64_t at_ns) noexcept {
 void Source::clear_deadline() noexcept {
   if (deadline_ns_ == 0) return;
   deadline_ns_ = 0;
-  std::erase(reactor_.deadlines_, this);  // the clock may ring in vain, which is cheaper than to set it each time
+  std::erase(reactor_.deadlines_, this);  // the timer may expire without need: cheaper than to set it each time
 }
 
 void Reactor::run_deadlines() noexcept {
@@ -110,7 +110,7 @@ void Reactor::run() noexcept {
     source->on_ready();
   }
   running_.clear();
-  // Last: an event that waited while the program computed shows that the peer was not silent.
+  // Deadlines last: a Hello or Welcome that arrived while the program computed is still in time.
   if (clock_rang_) run_deadlines();
 }
 

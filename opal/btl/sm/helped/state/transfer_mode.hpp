@@ -21,7 +21,8 @@ enum class TransferMode : std::uint8_t {
 
 class TransferModes {
  public:
-  /// `forced`: use this mode wherever it is possible (btl_sm_large_get); none: choose by size.
+  /// `forced`: use this mode wherever it is possible (btl_sm_large_get); none: choose by size.  A get of at least
+  /// kGetFrom bytes that only the owner of the memory can serve is pipelined in any case.
   TransferModes(const Config& config, std::optional<TransferMode> forced) noexcept
       : forced_(forced), mapped_from_(config.shared_help_from.bytes) {}
 
@@ -31,7 +32,8 @@ class TransferModes {
   }
 
   /// Chooses the mode of one transfer.  `get`: a get, else a put.  `away`: the target sleeps, computes, or may not run
-  /// now since processes outnumber cores.  `attached`: the copy mechanism maps the memory here, as xpmem does.
+  /// now since processes outnumber cores; it is asked only for a get that it alone can serve.  `attached`: the copy
+  /// mechanism is xpmem, which attaches the memory for the copy; then a get is pipelined only if forced.
   [[nodiscard]] TransferMode choose(const Target& target, bool get, bool away, bool attached = false) const noexcept {
     const std::uint64_t size = target.range.size;
     if (!target.checked || size < least_helped() || size > wire::kHelpUnit * wire::kMostHelpUnits) {
@@ -45,15 +47,15 @@ class TransferModes {
     const bool mapped = target.access == Target::Access::mapped;
     if (forced_ && (forced_ != TransferMode::pipelined || (get && !mapped))) return *forced_;
     if (get && !mapped && !attached) return size >= kGetFrom ? TransferMode::measured : TransferMode::alone;
-    return size >= (mapped ? mapped_from_ : kPutFrom) ? TransferMode::cooperative : TransferMode::alone;
+    return size >= (mapped ? mapped_from_ : kCooperativeFrom) ? TransferMode::cooperative : TransferMode::alone;
   }
 
  private:
-  /// Bytes of the smallest get of private memory with help.  Below, single copy and messages cost less everywhere.
+  /// Bytes of the smallest helped get of memory that is not mapped.  Below, `alone` costs less on all hosts.
   static constexpr std::uint64_t kGetFrom = 8192;
-  /// Bytes of the smallest cooperative put of private memory: each side needs system calls, and smaller shares cost
-  /// more than they save.
-  static constexpr std::uint64_t kPutFrom = 64 << 10;
+  /// Bytes of the smallest cooperative transfer of private memory (puts; gets by xpmem only): each side needs system
+  /// calls, and smaller shares cost more than they save.
+  static constexpr std::uint64_t kCooperativeFrom = 64 << 10;
 
   std::optional<TransferMode> forced_;
   std::uint64_t mapped_from_;

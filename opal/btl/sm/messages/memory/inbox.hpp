@@ -47,12 +47,14 @@ class OPAL_EXPORT PeerInbox {
 
   [[nodiscard]] FifoProducer& fifo() noexcept { return fifo_; }
   [[nodiscard]] const std::atomic<std::uint32_t>& sleeping() const noexcept { return header_->sleeping; }
-  /// Makes the owner poll the parked fast box of this process.  `index`: MessageLink::index_there.
+  /// Makes the owner poll the parked fast box of this process.  `index`: MessageLink::index_there.  Senders whose index
+  /// is equal modulo 32 share a bit.
   void notify_fast_box(std::uint32_t index) noexcept {
     header_->notifications.fetch_or(std::uint64_t{1} << index % 32, std::memory_order_release);
   }
-  /// Makes the owner read which credits this process waits for.  `index`: MessageLink::index_there.
-  void notify_sleeper(std::uint32_t index) noexcept {
+  /// Makes the owner read which credits this process sleeps for, to wake it when they return.  `index`:
+  /// MessageLink::index_there.
+  void notify_credits_wanted(std::uint32_t index) noexcept {
     header_->notifications.fetch_or(std::uint64_t{1} << (32 + index % 32), std::memory_order_release);
   }
 
