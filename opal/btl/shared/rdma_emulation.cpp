@@ -178,9 +178,9 @@ Result<void> RdmaEmulation::stage(const Endpoint& to, const Serving& serving, st
   const std::uint64_t address = serving.base + serving.sent;
   staged_.to = nullptr;
   if (serving.on_gpu) {
-    OPAL_TRY(make_gpu_memory());
+    OPAL_TRY(make_gpu());
     if (!on_gpu(serving.base, serving.total)) return Error{kNoSuchMemory, 0, "get: not GPU memory any more", address};
-    staged_.data = gpu_memory_.pages.data();
+    staged_.data = gpu_->memory.pages.data();
     size = std::min(gpu_window() / size * size, serving.total - serving.sent);  // whole pieces
     OPAL_TRY(gpu::copy(staged_.data, at(address), size));
   } else {
@@ -271,20 +271,21 @@ std::size_t RdmaEmulation::gpu_window() const noexcept {
 }
 
 /// Errors: no_memory.
-Result<void> RdmaEmulation::make_gpu_memory() noexcept {
-  if (gpu_memory_.pages.size() != 0) return {};
-  OPAL_TRY_ASSIGN(gpu_memory_, gpu::StagingMemory::make(2 * gpu_window()));
+Result<void> RdmaEmulation::make_gpu() noexcept {
+  if (gpu_ != nullptr) return {};
+  OPAL_TRY_ASSIGN(gpu::StagingMemory memory, gpu::StagingMemory::make(2 * gpu_window()));
+  gpu_ = std::make_unique<Gpu>(Gpu{std::move(memory), {}});
   return {};
 }
 
 /// Keeps a piece of a put until it is the last, or the next piece does not follow it or has no room.
 void RdmaEmulation::gather(Endpoint& from, const wire::PutPiece& piece, const MemoryHandle& handle,
                            ByteSpan data) noexcept {
-  if (const auto made = make_gpu_memory(); !made) return reply(from, piece.operation, made.error().code);
-  const bool follows = gathered_.from == &from && gathered_.operation == piece.operation &&
-                       gathered_.base == piece.base && gathered_.total == piece.total &&
-                       gathered_.offset + gathered_.size == piece.offset &&
-                       data.size() <= gpu_window() - gathered_.size;
+  if (const auto made = make_gpu(); !made) return reply(from, piece.operation, made.error().code);
+  Gathered& gathered = gpu_->gathered;
+  const bool follows = gathered.from == &from && gathered.operation == piece.operation && gathered.base == piece.base &&
+                       gathered.total == piece.total && gathered.offset + gathered.size == piece.offset &&
+                       data.size() <= gpu_window() - gathered.size;
   if (!follows) {
     copy_gathered();
     if (data.size() > gpu_window()) {  // the peer's max_send is larger than that of this module
@@ -293,10 +294,10 @@ void RdmaEmulation::gather(Endpoint& from, const wire::PutPiece& piece, const Me
       if (last || !result) reply(from, piece.operation, result ? Errc{} : result.error().code);
       return;
     }
-    gathered_ = {&from, piece.operation, piece.base, piece.total, piece.offset, 0, handle};
+    gathered = {&from, piece.operation, piece.base, piece.total, piece.offset, 0, handle};
   }
-  copy_host_memory(gpu_memory_.pages.data() + gpu_window() + gathered_.size, data.data(), data.size());
-  gathered_.size += data.size();
+  copy_host_memory(gpu_->memory.pages.data() + gpu_window() + gathered.size, data.data(), data.size());
+  gathered.size += data.size();
   if (piece.offset + data.size() == piece.total) copy_gathered();
 }
 
@@ -310,14 +311,15 @@ Result<void> RdmaEmulation::copy_to_gpu(std::uint64_t base, std::uint64_t total,
 
 /// Copies what was gathered to the GPU.  Answers the last piece, and an error.
 void RdmaEmulation::copy_gathered() noexcept {
-  Endpoint* const from = std::exchange(gathered_.from, nullptr);
+  Gathered& gathered = gpu_->gathered;
+  Endpoint* const from = std::exchange(gathered.from, nullptr);
   if (from == nullptr) return;
   // The registration may have ended since the pieces arrived.
-  auto result = registrations().check(gathered_.handle, gathered_.base, gathered_.total, Rights::remote_write);
-  const ByteSpan data{gpu_memory_.pages.data() + gpu_window(), gathered_.size};
-  if (result) result = copy_to_gpu(gathered_.base, gathered_.total, gathered_.offset, data);
-  const bool last = gathered_.offset + gathered_.size == gathered_.total;
-  if (last || !result) reply(*from, gathered_.operation, result ? Errc{} : result.error().code);
+  auto result = registrations().check(gathered.handle, gathered.base, gathered.total, Rights::remote_write);
+  const ByteSpan data{gpu_->memory.pages.data() + gpu_window(), gathered.size};
+  if (result) result = copy_to_gpu(gathered.base, gathered.total, gathered.offset, data);
+  const bool last = gathered.offset + gathered.size == gathered.total;
+  if (last || !result) reply(*from, gathered.operation, result ? Errc{} : result.error().code);
 }
 
 // --- Answers
@@ -431,7 +433,7 @@ void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept
   gets_.erase(&endpoint);
   if (staged_.to == &endpoint) staged_.to = nullptr;
   answers_.erase(&endpoint);
-  if (gathered_.from == &endpoint) gathered_.from = nullptr;
+  if (gpu_ != nullptr && gpu_->gathered.from == &endpoint) gpu_->gathered.from = nullptr;
   operations_.for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -97,6 +98,11 @@ class OPAL_EXPORT RdmaEmulation {
     std::uint64_t size = 0;
     MemoryHandle handle;
   };
+  /// For puts and gets of GPU memory.
+  struct Gpu {
+    gpu::StagingMemory memory;  // two parts of gpu_window() bytes: for gets, and for puts
+    Gathered gathered;
+  };
 
   std::size_t send_waiting() noexcept;
   [[nodiscard]] std::size_t max_send() const noexcept { return module_.attributes().max_send; }
@@ -114,9 +120,9 @@ class OPAL_EXPORT RdmaEmulation {
   void copy_gathered() noexcept;
   [[nodiscard]] static Result<void> copy_to_gpu(std::uint64_t base, std::uint64_t total, std::uint64_t offset,
                                                 ByteSpan data) noexcept;
-  /// Bytes of each of the two parts of gpu_memory_: for gets, and for puts.
+  /// Bytes of each of the two parts of Gpu::memory.
   [[nodiscard]] std::size_t gpu_window() const noexcept;
-  Result<void> make_gpu_memory() noexcept;
+  Result<void> make_gpu() noexcept;
 
   // Handlers
   /// The emulation at the receiver of a message of `from`; null: its module has none.
@@ -134,8 +140,7 @@ class OPAL_EXPORT RdmaEmulation {
   std::unordered_map<Endpoint*, std::deque<Serving>> gets_;    // of peers, unfinished; no queue is empty
   std::unordered_map<Endpoint*, std::deque<Answer>> answers_;  // that wait; no queue is empty
   Staged staged_;
-  Gathered gathered_;
-  gpu::StagingMemory gpu_memory_;  // empty until the first put or get of GPU memory
+  std::unique_ptr<Gpu> gpu_;  // null until the first put or get of GPU memory
 };
 
 }  // namespace opal::btl
