@@ -127,10 +127,10 @@ INSTANTIATE_TEST_SUITE_P(Over, ExposedHalf, ::testing::ValuesIn(joining_transpor
                          [](const auto& info) { return info.param; });
 
 TEST_P(ExposedHalf, StaysInReachWhenTheOtherHalfOfItsRegistrationIsUnmapped) {
-  if (!monitored()) GTEST_SKIP() << "needs monitor: without one nothing is kept, so no registration is larger";
   constexpr std::size_t kHalf = 256 << 10;
   Side a{GetParam()};
   Side b{GetParam()};
+  if (!monitored()) GTEST_SKIP() << "needs monitor: without one nothing is kept, so no registration is larger";
   auto connected = a.context->connect(b.context->address());
   ASSERT_TRUE(connected);
   ASSERT_TRUE(pump([&] { return !b.connected.empty(); }, *a.context, *b.context));

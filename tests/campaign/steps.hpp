@@ -76,7 +76,7 @@ inline constexpr std::array kSteps{
     Step{.function = "opal::btl::tcp::Endpoint::poll", .transports = kTcp, .visit = 30},
     Step{.function = "opal::btl::tcp::Endpoint::send_inline", .transports = kTcp, .visit = 20},
     Step{.function = "opal::btl::MessageTransport::send", .program = "strided", .transports = kTcp, .visit = 9},
-    Step{.function = "opal::btl::tcp::OutputQueue::gather", .program = "large", .transports = kTcp, .visit = 2},
+    Step{.function = "opal::btl::tcp::Endpoint::enqueue", .program = "large", .transports = kTcp, .visit = 2},
     Step{.function = "opal::btl::tcp::Endpoint::flush", .program = "large", .transports = kTcp},
     Step{.function = "opal::btl::tcp::Endpoint::deliver", .program = "large", .transports = kTcp, .visit = 50},
     Step{.function = "opal::btl::tcp::FrameReader::room", .program = "large", .transports = kTcp, .visit = 9},
@@ -160,7 +160,6 @@ inline constexpr std::array kLauncherSteps{
     Step{.object = kLauncher, .function = "runtime::launch::LocalHost::start_more"},
     Step{.object = kLauncher, .function = "runtime::launch::LocalHost::handle"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::run"},
-    Step{.object = kLauncher, .function = "runtime::launch::Job::note_end"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::decide"},
     Step{.object = kLauncher, .function = "runtime::launch::Session::remove"},
 };
