@@ -20,10 +20,9 @@ void build_barrier(Schedule& schedule);
 /// A large message that is not contiguous here passes through scratch memory of its size.
 void build_bcast(Schedule& schedule, const Buffer& buffer, int root);
 
-// --- Gather, scatter and allgather (gather.cpp).  blocks[r] is the block of rank r in the result or source of the
-// whole
-//     operation; in gather and scatter only the root has blocks.  `own` is this rank's separate buffer.  nullopt is
-//     MPI_IN_PLACE (gather and scatter: at the root only): this rank's data are in blocks[rank].
+// --- Gather, scatter and allgather (gather.cpp).  blocks[r] is the block of rank r in the result or source of all; in
+//     gather and scatter only the root has blocks.  `own` is this rank's separate buffer.  nullopt is MPI_IN_PLACE
+//     (gather and scatter: at the root only): this rank's data are in blocks[rank].
 
 /// Requires: all blocks have the same size.  Small blocks of many ranks use a binomial tree (kGatherTreeBelow,
 /// kGatherTreeRanks), others build_gatherv() or build_scatterv().

@@ -90,12 +90,11 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   DeviceHandle handle{};
   OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
   if (size == 0) return handle.encode();
+  const bool on_gpu = !gpu::is_host(base);
   int access = 0;
   if (includes(rights, Rights::remote_read)) access |= IBV_ACCESS_REMOTE_READ;
   if (includes(rights, Rights::remote_write)) access |= IBV_ACCESS_REMOTE_WRITE;
-  if (includes(rights, Rights::remote_atomic) && device_atomics_) access |= IBV_ACCESS_REMOTE_ATOMIC;
-  const bool on_gpu = !gpu::is_host(base);
-  if (on_gpu) access &= ~IBV_ACCESS_REMOTE_ATOMIC;
+  if (includes(rights, Rights::remote_atomic) && device_atomics_ && !on_gpu) access |= IBV_ACCESS_REMOTE_ATOMIC;
   Result<MemoryRegion> region = on_gpu ? map_gpu(base, size, access) : map_on_demand(base, size, access);
   bool writable = *region != nullptr;
   const bool pins = *region == nullptr && !on_gpu && size <= pin_limit_;
