@@ -88,21 +88,22 @@ void Communicators::free(Communicator& communicator) noexcept {
 }
 
 void Communicators::sweep() noexcept {
-  std::vector<handle::Ref<Communicator>> freed;
+  const std::lock_guard one_at_a_time{sweeping_};
+  std::vector<handle::Ref<Communicator>> candidates;
   {
     const am::Lock::Guard guard{job_.lock()};
-    freed.swap(freed_);
+    candidates = freed_;
   }
-  for (handle::Ref<Communicator>& one : freed) {
-    const bool busy = one->busy();
+  for (handle::Ref<Communicator>& one : candidates) {
+    if (one->busy()) continue;
     const std::uint32_t id = one->id();
-    if (!busy) one = {};  // closes its channels, under their VCI's lock
-    const am::Lock::Guard guard{job_.lock()};
-    if (busy) {
-      freed_.push_back(std::move(one));
-    } else {
-      ids_.release(id);  // after the channels are closed: the next user of the number reopens them
+    {
+      const am::Lock::Guard guard{job_.lock()};
+      std::erase_if(freed_, [&](const auto& freed) { return freed.get() == one.get(); });
     }
+    one = {};  // closes its channels, under their VCI's lock
+    const am::Lock::Guard guard{job_.lock()};
+    ids_.release(id);  // after the channels are closed: the next user of the number reopens them
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "mpi_shim/comm/communicator.hpp"
@@ -88,6 +89,7 @@ class Communicators final {
   std::unique_ptr<Communicator> world_;
   std::unique_ptr<Communicator> self_;
   std::vector<handle::Ref<Communicator>> others_;
+  std::mutex sweeping_;                           // one sweep() at a time: it holds references without Job::lock()
   std::vector<handle::Ref<Communicator>> freed_;  // freed by the program; something may still be in flight on them
 };
 
