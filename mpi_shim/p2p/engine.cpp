@@ -40,7 +40,7 @@ Result<void> Engine::install() {
   OPAL_TRY(context_.set_handler(wire::kCancel, btl::bind<&Engine::on_cancel>(*this, "mpi cancel")));
   OPAL_TRY(context_.set_handler(wire::kCancelled, btl::bind<&Engine::on_cancelled>(*this, "mpi cancelled")));
   OPAL_TRY(context_.set_handler(wire::kClearToSend, btl::bind<&Engine::on_clear_to_send>(*this, "mpi clear to send")));
-  OPAL_TRY(context_.set_handler(wire::kData, btl::bind<&Engine::on_data>(*this, "mpi data")));
+  OPAL_TRY(context_.set_handler(wire::kData, (btl::bind<&Engine::on_data, &Engine::place_data>(*this, "mpi data"))));
   OPAL_TRY(context_.set_handler(wire::kCredit, btl::bind<&Engine::on_credit>(*this, "mpi credit")));
   OPAL_TRY(context_.set_handler(wire::kWake, btl::bind<&Engine::on_wake>(*this, "mpi wake")));
   return context_.set_handler(wire::kFinished, btl::bind<&Engine::on_finished>(*this, "mpi finished"));

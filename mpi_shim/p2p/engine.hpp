@@ -365,6 +365,8 @@ class Engine {
   void on_cancel(btl::Delivery& delivery) noexcept;
   void on_cancelled(btl::Delivery& delivery) noexcept;
   void on_clear_to_send(btl::Delivery& delivery) noexcept;
+  Receive* find_receive(const wire::DataHeader& header, const btl::Endpoint& from) noexcept;
+  [[nodiscard]] btl::Place place_data(btl::Endpoint& from, ByteSpan head, std::size_t size) noexcept;
   void on_data(btl::Delivery& delivery) noexcept;
   void on_finished(btl::Delivery& delivery) noexcept;
   void on_wake(btl::Delivery& /*delivery*/) noexcept { wakes_.fetch_add(1, std::memory_order_relaxed); }

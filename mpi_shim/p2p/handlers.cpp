@@ -103,14 +103,30 @@ void Engine::on_clear_to_send(btl::Delivery& delivery) noexcept {
   if (Send* const send = find_send(delivery, message, &Send::awaits_fetch)) send->on_clear_to_send(message);
 }
 
+/// The receive that waits for the data of `header` from this sender; null: none.
+Receive* Engine::find_receive(const wire::DataHeader& header, const btl::Endpoint& from) noexcept {
+  Receive* const receive = receiving_.find(header.receive_id);
+  return receive != nullptr && receive->from_ == from.upper ? receive : nullptr;
+}
+
+btl::Place Engine::place_data(btl::Endpoint& from, ByteSpan head, std::size_t size) noexcept {
+  wire::DataHeader header{};
+  if (!read_object(head, header)) return {};
+  const Receive* const receive = find_receive(header, from);
+  if (receive == nullptr || !receive->follows(header, size - sizeof header)) return {};
+  return {receive->place_of_data(), sizeof header};
+}
+
 void Engine::on_data(btl::Delivery& delivery) noexcept {
   wire::DataHeader header{};
   if (!read_object(delivery.data, header)) return refuse(delivery, "it is too short");
-  Receive* receive = receiving_.find(header.receive_id);
-  if (receive == nullptr || receive->from_ != &am::sender(delivery)) return refuse(delivery, "no such receive");
-  if (!receive->on_data(header, delivery.data.subspan(sizeof header))) {
-    refuse(delivery, "its data do not follow those before");
+  const ByteSpan data = delivery.data.subspan(sizeof header);
+  Receive* const receive = find_receive(header, delivery.from);
+  if (receive == nullptr) return refuse(delivery, "no such receive");
+  if (!receive->follows(header, data.size() + delivery.placed)) {
+    return refuse(delivery, "its data do not follow those before");
   }
+  receive->on_data(data, delivery);
 }
 
 void Engine::on_finished(btl::Delivery& delivery) noexcept {

@@ -106,11 +106,11 @@ void Receive::ask_for_data(std::uint64_t send_id, ByteSpan first_part) noexcept 
   if (complete) end(outcome_.error);
 }
 
-bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
-  if (header.offset != received_ || data.size() > wanted_ - received_) return false;
+void Receive::on_data(ByteSpan data, const btl::Delivery& delivery) noexcept {
+  if (delivery.lost) return end(MPI_ERR_BUFFER);  // the program has unmapped the buffer
   append(data);
+  received_ += delivery.placed;
   if (received_ == wanted_) end(outcome_.error);
-  return true;
 }
 
 void Receive::append(ByteSpan data) noexcept {

@@ -69,8 +69,17 @@ class Receive final : public Request, private match::PostedRecv {
   void ask_for_data(std::uint64_t send_id, ByteSpan first_part) noexcept;
   /// Copies data to the place after those received so far.
   void append(ByteSpan data) noexcept;
-  /// Takes a piece of pushed data.  False: its offset or size does not follow the data received so far.
-  bool on_data(const wire::DataHeader& header, ByteSpan data) noexcept;
+  /// Whether a piece of `size` bytes of pushed data is the next one.
+  [[nodiscard]] bool follows(const wire::DataHeader& header, std::uint64_t size) const noexcept {
+    return header.offset == received_ && size <= wanted_ - received_;
+  }
+  /// Where the next piece goes; null: it has to be unpacked, or is GPU memory.
+  [[nodiscard]] std::byte* place_of_data() const noexcept {
+    std::byte* const memory = buffer_.contiguous();
+    return memory == nullptr || buffer_.on_gpu() ? nullptr : memory + received_;
+  }
+  /// Takes the next piece, `delivery`: `data` and what is in its place already.
+  void on_data(ByteSpan data, const btl::Delivery& delivery) noexcept;
   void end(int error_class) noexcept;
 
   Engine& engine_;

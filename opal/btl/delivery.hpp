@@ -15,6 +15,8 @@ struct Delivery {
   Endpoint& from;  ///< the sender; the handler may post on it.  A copy of from.peer() stays valid after the handler
   Tag tag;
   ByteSpan data;
+  std::size_t placed = 0;  ///< bytes after `data` that are in the memory that Handler::place has named
+  bool lost = false;       ///< some of the placed bytes are lost: that memory was not accessible any more
 };
 
 }  // namespace opal::btl

@@ -12,19 +12,40 @@
 
 namespace opal::btl {
 
+/// Where the payload of a message goes.
+struct Place {
+  std::byte* memory = nullptr;  ///< host memory; null: the payload arrives in Delivery::data
+  std::size_t header = 0;       ///< bytes at the front of the message that arrive in Delivery::data
+};
+
 /// A function and its first argument.  The owner of the table keeps `object` alive until clear().
 /// A handler may post on any endpoint.  It must not block and must not call progress() or Module::disconnect().
 struct Handler {
   using Fn = void (*)(void* object, Delivery& delivery) noexcept;
+  /// Names the memory for the payload of a long message of `size` bytes, of which `head` has arrived; null while it
+  /// cannot.  A transport that receives into a buffer of its own saves a copy by it (tcp); others never call it.  It is
+  /// called before each write to that memory, so the memory may end between two calls.
+  using PlaceFn = Place (*)(void* object, Endpoint& from, ByteSpan head, std::size_t size) noexcept;
   Fn fn = nullptr;
   void* object = nullptr;
   const char* name = "";  ///< for traces and errors; static lifetime
+  PlaceFn place = nullptr;
 };
 
 /// Makes a handler that calls a member function: `bind<&Server::on_request>(server, "request")`.
 template <auto Method, class T>
 Handler bind(T& object, const char* name) noexcept {
   return {[](void* self, Delivery& delivery) noexcept { (static_cast<T*>(self)->*Method)(delivery); }, &object, name};
+}
+
+/// As bind(), with a member function for Handler::place.
+template <auto Method, auto PlaceMethod, class T>
+Handler bind(T& object, const char* name) noexcept {
+  Handler handler = bind<Method>(object, name);
+  handler.place = [](void* self, Endpoint& from, ByteSpan head, std::size_t size) noexcept {
+    return (static_cast<T*>(self)->*PlaceMethod)(from, head, size);
+  };
+  return handler;
 }
 
 /// Makes a handler that calls a member function of the object that Find(delivery.from) returns; null: drops the
@@ -36,6 +57,15 @@ Handler bind_by_sender(const char* name) noexcept {
             if (auto* const object = Find(delivery.from); object != nullptr) (object->*Method)(delivery);
           },
           nullptr, name};
+}
+template <auto Find, auto Method, auto PlaceMethod>
+Handler bind_by_sender(const char* name) noexcept {
+  Handler handler = bind_by_sender<Find, Method>(name);
+  handler.place = [](void* /*unused*/, Endpoint& from, ByteSpan head, std::size_t size) noexcept {
+    auto* const object = Find(from);
+    return object != nullptr ? (object->*PlaceMethod)(from, head, size) : Place{};
+  };
+  return handler;
 }
 
 class OPAL_EXPORT HandlerTable {

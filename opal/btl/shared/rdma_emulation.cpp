@@ -58,6 +58,11 @@ bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
   return gpu::active() && total != 0 && !gpu::is_host(at(base));
 }
 
+/// Whether a piece with `size` bytes of data is the next one of a get.
+bool follows(const wire::GetPiece& piece, std::uint64_t size, const RdmaOperation& operation) noexcept {
+  return piece.offset == operation.moved && size <= operation.total - operation.moved;
+}
+
 }  // namespace
 
 // --- Initiator
@@ -144,12 +149,25 @@ void RdmaEmulation::finish(RdmaOperation& operation, const Error& why) noexcept 
 
 // --- Target
 
+Place RdmaEmulation::place_put_piece(Endpoint& /*from*/, ByteSpan head, std::size_t size) noexcept {
+  wire::PutPiece piece{};
+  const std::size_t before = head.size();
+  if (!take(head, piece)) return {};
+  const auto handle = take_handle(head, piece.handle_size);
+  const std::size_t header = before - head.size();
+  if (!handle || piece.offset > piece.total || size - header > piece.total - piece.offset) return {};
+  if (!registrations().check(*handle, piece.base, piece.total, Rights::remote_write)) return {};
+  if (on_gpu(piece.base, piece.total)) return {};
+  return {at(piece.base + piece.offset), header};
+}
+
 void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::PutPiece piece{};
   if (!take(data, piece)) return;
   auto handle = take_handle(data, piece.handle_size);
-  if (!handle || piece.offset > piece.total || data.size() > piece.total - piece.offset) {
+  const std::uint64_t size = data.size() + delivery.placed;
+  if (!handle || piece.offset > piece.total || size > piece.total - piece.offset) {
     return reply(delivery.from, piece.operation, Errc::protocol);
   }
   // Check the whole range at each piece: a put that is partly outside writes nothing, and a put stops when its
@@ -159,9 +177,9 @@ void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   // Answer every refused piece, since later pieces may succeed again.  The first answer ends the operation.
   if (!checked) {
     reply(delivery.from, piece.operation, checked.error().code);
-  } else if (!guarded_copy(at(piece.base + piece.offset), data.data(), data.size())) {
+  } else if (delivery.lost || !guarded_copy(at(piece.base + piece.offset), data.data(), data.size())) {
     reply(delivery.from, piece.operation, kNoSuchMemory);
-  } else if (piece.offset + data.size() == piece.total) {
+  } else if (piece.offset + size == piece.total) {
     reply(delivery.from, piece.operation, Errc{});
   }
 }
@@ -341,19 +359,36 @@ void RdmaEmulation::reply(Endpoint& to, std::uint64_t operation, Errc code, std:
   answer(to, wire::kReply, bytes_of(reply));
 }
 
+/// The get that `piece` of `size` bytes belongs to; null: it has ended meanwhile.
+RdmaOperation* RdmaEmulation::get_of(const wire::GetPiece& piece, Endpoint& from) noexcept {
+  RdmaOperation* const operation = operations_.find(piece.operation, from, this);
+  return operation != nullptr && operation->kind == RdmaOperation::Kind::get ? operation : nullptr;
+}
+
+Place RdmaEmulation::place_get_piece(Endpoint& from, ByteSpan head, std::size_t size) noexcept {
+  wire::GetPiece piece{};
+  if (!read_object(head, piece)) return {};
+  const RdmaOperation* const get = get_of(piece, from);
+  if (get == nullptr || !follows(piece, size - sizeof piece, *get) || !gpu::is_host(get->local)) return {};
+  return {get->local + get->moved, sizeof piece};
+}
+
 void RdmaEmulation::on_get_piece(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::GetPiece piece{};
   if (!take(data, piece)) return;
-  RdmaOperation* operation = operations_.find(piece.operation, delivery.from, this);
-  if (operation == nullptr || operation->kind != RdmaOperation::Kind::get) return;  // ended meanwhile
-  if (piece.offset != operation->moved || data.size() > operation->total - operation->moved) {
+  RdmaOperation* const operation = get_of(piece, delivery.from);
+  if (operation == nullptr) return;
+  if (!follows(piece, data.size() + delivery.placed, *operation)) {
     return finish(*operation, {Errc::protocol, 0, "emulated get: a piece out of place", piece.offset});
+  }
+  if (delivery.lost) {
+    return finish(*operation, {kNoSuchMemory, 0, "get: the local memory is not accessible", piece.offset});
   }
   if (const auto copied = gpu::copy(operation->local + operation->moved, data.data(), data.size()); !copied) {
     return finish(*operation, copied.error());
   }
-  operation->moved += data.size();
+  operation->moved += data.size() + delivery.placed;
   if (operation->moved == operation->total) finish(*operation, {});
 }
 
@@ -378,9 +413,12 @@ void RdmaEmulation::on_reply(Delivery& delivery) noexcept {
 // --- Life
 
 Result<void> RdmaEmulation::install(HandlerTable& handlers) {
-  OPAL_TRY(handlers.set(wire::kPutPiece, bind_by_sender<&of, &RdmaEmulation::on_put_piece>("put")));
+  OPAL_TRY(handlers.set(wire::kPutPiece,
+                        bind_by_sender<&of, &RdmaEmulation::on_put_piece, &RdmaEmulation::place_put_piece>("put")));
   OPAL_TRY(handlers.set(wire::kGetRequest, bind_by_sender<&of, &RdmaEmulation::on_get_request>("get")));
-  OPAL_TRY(handlers.set(wire::kGetPiece, bind_by_sender<&of, &RdmaEmulation::on_get_piece>("get piece")));
+  OPAL_TRY(
+      handlers.set(wire::kGetPiece,
+                   bind_by_sender<&of, &RdmaEmulation::on_get_piece, &RdmaEmulation::place_get_piece>("get piece")));
   OPAL_TRY(handlers.set(wire::kAtomicRequest, bind_by_sender<&of, &RdmaEmulation::on_atomic_request>("atomic")));
   OPAL_TRY(handlers.set(wire::kReply, bind_by_sender<&of, &RdmaEmulation::on_reply>("reply")));
   OPAL_TRY(PipelinedTransfers::install(handlers));

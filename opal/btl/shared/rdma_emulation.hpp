@@ -127,8 +127,11 @@ class OPAL_EXPORT RdmaEmulation {
   // Handlers
   /// The emulation at the receiver of a message of `from`; null: its module has none.
   static RdmaEmulation* of(const Endpoint& from) noexcept { return from.module().own_emulation(); }
+  [[nodiscard]] Place place_put_piece(Endpoint& from, ByteSpan head, std::size_t size) noexcept;
   void on_put_piece(Delivery& delivery) noexcept;
   void on_get_request(Delivery& delivery) noexcept;
+  [[nodiscard]] RdmaOperation* get_of(const wire::GetPiece& piece, Endpoint& from) noexcept;
+  [[nodiscard]] Place place_get_piece(Endpoint& from, ByteSpan head, std::size_t size) noexcept;
   void on_get_piece(Delivery& delivery) noexcept;
   void on_atomic_request(Delivery& delivery) noexcept;
   void on_reply(Delivery& delivery) noexcept;

@@ -14,6 +14,7 @@
 #include "opal/btl/tcp/module.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/system/guarded_copy.hpp"
 
 namespace opal::btl::tcp {
 namespace {
@@ -30,6 +31,11 @@ constexpr std::size_t kGather = 512;
 constexpr std::size_t kHeldBack = 20 << 10;
 constexpr std::size_t kHeldBackFirst = 4 << 10;
 constexpr std::size_t kBatchBytes = 64 << 10;
+/// A payload with at least kLeastPlaced bytes to come is received to the place that its handler names, together with
+/// kAfterPlaced bytes of what follows.
+constexpr std::size_t kLeastPlaced = 16 << 10;
+constexpr std::size_t kAfterPlaced = 4 << 10;
+constexpr std::size_t kFirstRead = 20 << 10;
 constexpr unsigned kSilentPeriods = 4;  // in Config::peer_timeout
 
 constexpr std::array<std::byte, 8> kPadding{};
@@ -266,7 +272,15 @@ bool Endpoint::deliver() noexcept {
       return false;
     }
     switch (reader_.next()) {
-      case FrameReader::Next::message: tcp_.deliver(*this, reader_.tag(), reader_.payload()); break;
+      case FrameReader::Next::message: {
+        Delivery delivery{*this, reader_.tag(), reader_.payload(), 0, std::exchange(lost_, false)};
+        if (const std::size_t header = std::exchange(placed_from_, 0); header != 0) [[unlikely]] {
+          delivery.placed = delivery.data.size() - header;
+          delivery.data = delivery.data.first(header);
+        }
+        tcp_.deliver(*this, delivery);
+        break;
+      }
       case FrameReader::Next::goodbye: end({Errc::peer_gone, 0, "the peer has disconnected"}); return false;
       case FrameReader::Next::broken:
         log::warn("btl.tcp", "peer {} broke the protocol: {}", to_string(peer()), opal::to_string(reader_.error()));
@@ -277,11 +291,46 @@ bool Endpoint::deliver() noexcept {
   }
 }
 
+/// The memory for the payload of a long message that has not arrived, as its handler names it; empty: the reader's.
+/// The bytes of the payload that the reader already has are copied there.
+MutableBytes Endpoint::place_of_rest() noexcept {
+  const std::size_t missing = reader_.missing();
+  if (missing == 0 || lost_ || (placed_from_ == 0 && missing < kLeastPlaced)) return {};
+  const Handler* const handler = tcp_.parameters().handlers.find(reader_.tag());
+  if (handler == nullptr || handler->place == nullptr) return {};
+  const ByteSpan begun = reader_.begun();
+  const Place place = handler->place(handler->object, *this, begun, begun.size() + missing);
+  if (place.memory == nullptr) {
+    lost_ = placed_from_ != 0;
+    return {};
+  }
+  const ByteSpan arrived = begun.subspan(place.header);
+  if (std::exchange(placed_from_, place.header) == 0) {
+    lost_ = !guarded_copy(place.memory, arrived.data(), arrived.size());
+    if (lost_) return {};
+  }
+  return {place.memory + arrived.size(), missing};
+}
+
 void Endpoint::receive() noexcept {
   if (!deliver()) return;
   while (readable) {
-    const MutableBytes room = reader_.room();
-    const std::int64_t got = receive_some(fd(), room);
+    MutableBytes room = reader_.room();
+    const MutableBytes place = place_of_rest();
+    std::int64_t got = 0;
+    if (place.empty()) {
+      // Not all of a long message at once, before its place is known.
+      if (reader_.missing() == 0) room = room.first(std::min(room.size(), kFirstRead));
+      got = receive_some(fd(), room);
+    } else {
+      // What follows the payload: little, so that the next message can go to its place, too.
+      room = room.first(std::min(room.size(), place.size() + kAfterPlaced));
+      got = receive_some(fd(), place, room.subspan(place.size()));
+      if (got == -EFAULT) {
+        lost_ = true;
+        continue;
+      }
+    }
     if (got == -EAGAIN) {
       readable = false;
       return;

@@ -78,6 +78,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source {
   /// Copies a message, or what the kernel has not taken of it, into the queue.
   void enqueue(const Parts& parts, std::size_t taken) noexcept;
   void receive() noexcept;
+  [[nodiscard]] MutableBytes place_of_rest() noexcept;
   /// Runs handlers for complete frames.  False: the budget is used up or the endpoint has ended, so stop receiving.
   bool deliver() noexcept;
   void send_failed(int error) noexcept;
@@ -90,8 +91,10 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source {
   OutputQueue queue_;
   Mapping input_;  // memory of reader_; empty until connected
   FrameReader reader_;
-  std::uint64_t batch_ = 0;  // the last one with a message to the peer, see Module::batch()
-  bool holding_ = false;     // the module will call release(); the queue has only messages of the batch
+  std::size_t placed_from_ = 0;  // the header of a message whose payload is received to its place; 0: none is
+  bool lost_ = false;            // the place of that payload is not accessible any more
+  std::uint64_t batch_ = 0;      // the last one with a message to the peer, see Module::batch()
+  bool holding_ = false;         // the module will call release(); the queue has only messages of the batch
   bool leaving_ = false;
   bool ended_ = false;           // end() was called
   unsigned silent_periods_ = 0;  // periods in a row in which is_silent() was true

@@ -35,6 +35,12 @@ FrameReader::Next FrameReader::next() noexcept {
   return Next::message;
 }
 
+ByteSpan FrameReader::begun() const noexcept {
+  const ByteSpan arrived = unread();
+  if (arrived.size() <= sizeof frame_ || frame_.kind != static_cast<std::uint16_t>(wire::Kind::message)) return {};
+  return arrived.subspan(sizeof frame_, std::min<std::size_t>(arrived.size() - sizeof frame_, frame_.size));
+}
+
 void FrameReader::move_to_front() noexcept {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;

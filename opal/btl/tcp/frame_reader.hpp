@@ -35,9 +35,14 @@ class OPAL_EXPORT FrameReader {
   [[nodiscard]] ByteSpan payload() const noexcept { return payload_; }
   [[nodiscard]] const Error& error() const noexcept { return error_; }
 
+  /// The begin of the message that is incomplete: what has arrived of its payload; tag() is valid.  Empty without one.
+  [[nodiscard]] ByteSpan begun() const noexcept;
+  /// The bytes of its payload that have not arrived; 0 without one.
+  [[nodiscard]] std::size_t missing() const noexcept { return begun().empty() ? 0 : frame_.size - begun().size(); }
+
   /// The memory for the next received bytes; never empty.  Requires: next() has returned incomplete.
   [[nodiscard]] MutableBytes room() noexcept;
-  /// `size` bytes were written to room().
+  /// `size` bytes were written to room(), or received to another place instead.
   void received(std::size_t size) noexcept { end_ += size; }
 
  private:

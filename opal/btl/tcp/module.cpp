@@ -169,11 +169,10 @@ void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_sen
 
 // ---- Messages ---------------------------------------------------------------------------------------------------
 
-void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
+void Module::deliver(Endpoint& from, Delivery& delivery) noexcept {
   --turns_;
   ++events_;
   hot_ = &from;
-  Delivery delivery{from, tag, data};
   parameters().handlers.dispatch(delivery);
 }
 

@@ -59,7 +59,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
 
   // For tcp::Endpoint, which also uses acceptor_, turns_ and events_.
   [[nodiscard]] const Config& config() const noexcept { return config_; }
-  void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
+  void deliver(Endpoint& from, Delivery& delivery) noexcept;
   /// True when short messages may be held back: in a batch, and while progress() receives.
   [[nodiscard]] bool holds_back() const noexcept { return batches_ != 0; }
   /// The number of the last batch.

@@ -6,8 +6,10 @@
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -132,6 +134,15 @@ std::int64_t send_some(int fd, ByteSpan bytes) noexcept {
 std::int64_t receive_some(int fd, MutableBytes to) noexcept {
   while (true) {
     const ssize_t got = ::recv(fd, to.data(), to.size(), MSG_DONTWAIT);
+    if (got >= 0) return got;
+    if (errno != EINTR) return -errno;
+  }
+}
+
+std::int64_t receive_some(int fd, MutableBytes to, MutableBytes after) noexcept {
+  const std::array<iovec, 2> vectors{{{to.data(), to.size()}, {after.data(), after.size()}}};
+  while (true) {
+    const ssize_t got = ::readv(fd, vectors.data(), static_cast<int>(vectors.size()));
     if (got >= 0) return got;
     if (errno != EINTR) return -errno;
   }

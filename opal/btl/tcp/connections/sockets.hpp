@@ -34,6 +34,8 @@ std::int64_t send_some(int fd, ByteSpan bytes) noexcept;
 
 /// Receives without waiting.  Returns the number of bytes, 0 at the end of the stream, or -errno (EAGAIN: no input).
 std::int64_t receive_some(int fd, MutableBytes to) noexcept;
+/// As above, first into `to`, then into `after`.  -EFAULT: `to` is not accessible.
+std::int64_t receive_some(int fd, MutableBytes to, MutableBytes after) noexcept;
 
 /// True when the input has data, its end, or an error, none of which it takes.
 bool has_input(int fd) noexcept;
