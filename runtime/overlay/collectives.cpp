@@ -4,15 +4,10 @@
 #include <algorithm>
 
 namespace runtime::overlay {
-namespace {
-
-constexpr std::size_t kLargestForget = 64U << 10;  // bytes of keys in one Forget; the first key is exempt
-
-}  // namespace
 
 Collectives::Operation* Collectives::add(const Contribution& contribution) {
   const auto ended = ended_.find(contribution.name.key);
-  if (ended != ended_.end() && contribution.name.sequence <= ended->second.sequence) return nullptr;
+  if (ended != ended_.end() && contribution.name.sequence <= ended->second) return nullptr;
   const auto [entry, is_new] = operations_.try_emplace(contribution.name);
   Operation& operation = entry->second;
   if (is_new) operation.participants = contribution.participants;
@@ -39,51 +34,14 @@ Collectives::Operation* Collectives::find(const OperationName& name) {
 }
 
 void Collectives::end(const OperationName& name) {
-  Ended& last = ended_[name.key];
-  last = {std::max(last.sequence, name.sequence), ++ends_};
+  std::uint64_t& last = ended_[name.key];
+  last = std::max(last, name.sequence);
   operations_.erase(name);
-}
-
-Forget Collectives::unused(std::size_t keep) const {
-  Forget forget;
-  if (ended_.size() <= keep) return forget;
-  std::vector<std::pair<std::uint64_t, const std::string*>> idle;
-  for (const auto& [key, last] : ended_) {
-    const auto open = operations_.lower_bound({key, 0});
-    if (open == operations_.end() || open->first.key != key) idle.emplace_back(last.order, &key);
-  }
-  std::sort(idle.begin(), idle.end());
-  // Down to keep / 2, so that the next Forget is not due at once.
-  idle.resize(std::min(idle.size(), ended_.size() - keep / 2));
-  std::size_t bytes = 0;
-  for (const auto& [order, key] : idle) {
-    bytes += key->size();
-    if (!forget.names.empty() && bytes > kLargestForget) break;
-    forget.names.push_back({*key, ended_.at(*key).sequence});
-  }
-  return forget;
-}
-
-void Collectives::forget(const OperationName& last) {
-  ended_.erase(last.key);
-  if (const auto own = last_sequence_.find(last.key); own != last_sequence_.end()) {
-    // Smaller than last.sequence when operations ended without this member.
-    own->second -= std::min(own->second, last.sequence);
-    if (own->second == 0) last_sequence_.erase(own);
-  }
-  // In ascending order: an entry with the new name has been removed or renamed before.
-  for (auto entry = operations_.lower_bound({last.key, 0});
-       entry != operations_.end() && entry->first.key == last.key;) {
-    auto node = operations_.extract(entry++);
-    if (node.key().sequence <= last.sequence) continue;
-    node.key().sequence -= last.sequence;
-    operations_.insert(std::move(node));
-  }
 }
 
 bool Collectives::is_next(const OperationName& name) const {
   const auto last = ended_.find(name.key);
-  return name.sequence == (last == ended_.end() ? 0 : last->second.sequence) + 1;
+  return name.sequence == (last == ended_.end() ? 0 : last->second) + 1;
 }
 
 bool Collectives::complete(const Operation& operation, const IdSet& responsibility, const IdSet& lost_or_absent) {

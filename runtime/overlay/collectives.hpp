@@ -30,11 +30,6 @@ class Collectives {
   [[nodiscard]] Operation* find(const OperationName& name);
   /// Nothing of that operation, or an earlier one with its key, is taken any more.
   void end(const OperationName& name);
-  /// At the root, with more than `keep` ended keys: keys without an open operation, the least recently ended first,
-  /// until `keep` / 2 remain, none is left or the message is full.  Else nothing.
-  [[nodiscard]] Forget unused(std::size_t keep) const;
-  /// Removes the state of `last` and earlier operations with its key; the operation after `last` becomes number 1.
-  void forget(const OperationName& last);
   /// True when all earlier operations with its key have ended.
   [[nodiscard]] bool is_next(const OperationName& name) const;
   /// Removes its state; it does not count as ended.
@@ -42,7 +37,7 @@ class Collectives {
   /// Every participant within `responsibility` is covered or in `lost_or_absent`.
   [[nodiscard]] static bool complete(const Operation& operation, const IdSet& responsibility,
                                      const IdSet& lost_or_absent);
-  /// The contribution for the parent; marks it as sent.  The caller sets down_received.
+  /// The contribution for the parent; marks it as sent.
   [[nodiscard]] static Contribution to_contribution(const OperationName& name, Operation& operation);
   /// After attaching to a parent: all contributions are due again.
   void reset_sent();
@@ -51,13 +46,8 @@ class Collectives {
  private:
   friend struct NodeProbe;  // of the tests
   std::map<OperationName, Operation> operations_;
-  struct Ended {
-    std::uint64_t sequence = 0;  // the last one of its key
-    std::uint64_t order = 0;     // among all that have ended here
-  };
   std::map<std::string, std::uint64_t> last_sequence_;  // by key: the number of this member's last operation
-  std::map<std::string, Ended> ended_;
-  std::uint64_t ends_ = 0;
+  std::map<std::string, std::uint64_t> ended_;          // by key: the number of the last operation that has ended
 };
 
 }  // namespace runtime::overlay

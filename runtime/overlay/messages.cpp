@@ -115,9 +115,7 @@ void Node::own_down(const Down& message) {
     if (message.to.contains(options_.self)) client_.on_down(message.topic, message.content);
     return;
   }
-  if (InternalTopic{message.topic} == InternalTopic::release) return on_release(message);
-  if (InternalTopic{message.topic} != InternalTopic::forget) return;
-  if (const auto unused = unpack<Forget>(message.content)) forget(down_received_, *unused);
+  if (InternalTopic{message.topic} == InternalTopic::release) on_release(message);
 }
 
 /// Keeps a message for those below that it is for, and sends it to them.
@@ -190,8 +188,6 @@ void Node::trim_down() {
     down_.pop_front();
     ack_later();
   }
-  // No member below counts uses of keys as before that any more.
-  while (!forgotten_.empty() && forgotten_.front().first <= down_ackable()) forgotten_.pop_front();
 }
 
 bool Node::down_settled() const noexcept {

@@ -66,7 +66,6 @@ struct Options {
   Nanoseconds start = 60'000'000'000;   ///< before a child must have attached for the first time
   Nanoseconds ack_delay = 250'000'000;  ///< before an acknowledgement is sent for less than a quarter of the window
   std::size_t window = 256U << 10;      ///< bytes sent on a link and not acknowledged
-  std::size_t keys = 256;               ///< keys of collective operations that are kept without an open operation
 };
 
 class Node {
@@ -193,9 +192,7 @@ class Node {
   [[nodiscard]] std::uint64_t down_ackable() const noexcept;
 
   // operations.cpp
-  void on_contribution(Contribution contribution);
-  [[nodiscard]] bool rename(Contribution& contribution) const;
-  void forget(std::uint64_t number, const Forget& message);
+  void on_contribution(const Contribution& contribution);
   void on_release(const Down& message);
   void look_at(const OperationName& name);
   void check_all();
@@ -246,8 +243,6 @@ class Node {
   std::size_t down_unacked_ = 0;     // bytes received since the last acknowledgement to the parent
 
   Collectives collectives_;
-  /// Forget messages that a member below may not have received, with the number of the message.
-  std::deque<std::pair<std::uint64_t, Forget>> forgotten_;
 };
 
 }  // namespace runtime::overlay

@@ -12,35 +12,12 @@ void Node::arrive(const std::string& key, const IdSet& participants, std::int64_
                    .covered = IdSet::of(options_.self),
                    .status = status};
   if (!data.empty()) own.parts.emplace_back(options_.self, std::move(data));
-  own.down_received = down_received_;
-  on_contribution(std::move(own));
+  on_contribution(own);
 }
 
-void Node::on_contribution(Contribution contribution) {
+void Node::on_contribution(const Contribution& contribution) {
   if (!contribution.participants.valid(options_.count) || !contribution.covered.valid(options_.count)) return;
-  if (!rename(contribution)) return;
   if (collectives_.add(contribution) != nullptr) look_at(contribution.name);
-}
-
-/// A sender that has not received a Forget still counts the uses from before it.  False: the operation has ended.
-bool Node::rename(Contribution& contribution) const {
-  for (const auto& [number, forget] : forgotten_) {
-    if (number <= contribution.down_received) continue;
-    for (const OperationName& last : forget.names) {
-      if (last.key != contribution.name.key) continue;
-      if (contribution.name.sequence <= last.sequence) return false;
-      contribution.name.sequence -= last.sequence;
-    }
-  }
-  return true;
-}
-
-/// Every member does this in the order of the root's messages, so all agree on the meaning of a name.  rename()
-/// corrects contributions that are in flight at that time.
-void Node::forget(std::uint64_t number, const Forget& message) {
-  for (const OperationName& last : message.names) collectives_.forget(last);
-  forgotten_.emplace_back(number, message);
-  trim_down();
 }
 
 void Node::recheck() {
@@ -70,9 +47,7 @@ void Node::look_at(const OperationName& name) {
     return;
   }
   if (state_ != State::attached || operation->sent == operation->covered) return;
-  Contribution contribution = Collectives::to_contribution(name, *operation);
-  contribution.down_received = down_received_;
-  send_parent(FrameType::contribute, 0, pack(contribution));
+  send_parent(FrameType::contribute, 0, pack(Collectives::to_contribution(name, *operation)));
 }
 
 void Node::check_all() {
@@ -94,10 +69,6 @@ void Node::release(const OperationName& name) {
   send_down(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
   if (operation.participants.contains(0)) client_.on_release(message);
   look_at({name.key, name.sequence + 1});
-  const Forget unused = collectives_.unused(options_.keys);
-  if (unused.names.empty()) return;
-  send_down(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(InternalTopic::forget), pack(unused));
-  forget(down_received_, unused);
 }
 
 /// Members between the root and the participants get the Release too, since they hold contributions.

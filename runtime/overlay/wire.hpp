@@ -17,7 +17,7 @@
 
 namespace runtime::overlay {
 
-inline constexpr std::uint16_t kVersion = 6;  ///< of all frames; change one => bump it
+inline constexpr std::uint16_t kVersion = 7;  ///< of all frames; change one => bump it
 
 enum class FrameType : std::uint16_t {
   attach = 1,  ///< to a member higher up: asks to become its child; body Attach
@@ -98,7 +98,6 @@ enum class InternalTopic : std::uint16_t {
   report_moved,     ///< up: Report: the member attached to the reporter
   report_left,      ///< up: Report: the member is no longer the reporter's child: its subtree has a higher parent
   release,          ///< down: Release
-  forget,           ///< down, to all: Forget
 };
 inline constexpr std::uint16_t kFirstUserTopic = 64;
 
@@ -111,8 +110,7 @@ struct Report {
   Loss why = Loss::declared;  ///< of report_lost
 };
 
-/// Identifies a collective operation: number `sequence`, from 1, of those with this key and participants.  After a
-/// Forget of the key the count starts at 1 again.
+/// Identifies a collective operation: number `sequence`, from 1, of those with this key and participants.
 struct OperationName {
   std::string key;
   std::uint64_t sequence = 0;
@@ -123,7 +121,6 @@ using Parts = std::vector<std::pair<Id, std::string>>;  ///< ascending; members 
 
 struct Contribution {
   OperationName name;
-  std::uint64_t down_received = 0;  ///< as in Attach, of the sender: shows which Forgets `name` takes into account
   IdSet participants;
   IdSet covered;            ///< participants whose arrival is included
   std::int64_t status = 0;  ///< the first status that is not 0, or 0
@@ -137,11 +134,6 @@ struct Release {
   IdSet lost = {};         ///< participants that did not arrive
   bool too_large = false;  ///< the parts are larger than a frame and are left out
   Parts parts = {};
-};
-
-/// The operations with these keys up to the named uses have ended; later ones are counted from 1 again.
-struct Forget {
-  std::vector<OperationName> names;
 };
 
 /// The bytes of a frame.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/runtime/node_probe.hpp — what a Node of the tree of daemons holds, for tests of its bounds.
 #pragma once
-#include <algorithm>
-
 #include "runtime/overlay/node.hpp"
 
 namespace runtime::overlay {
@@ -15,9 +13,6 @@ struct NodeProbe {
     for (const auto& item : node.down_) bytes += item.body->size();
     for (const auto& item : node.up_) bytes += item.body->size();
     return bytes;
-  }
-  static std::size_t remembered_keys(const Node& node) noexcept {
-    return std::max(node.collectives_.last_sequence_.size(), node.collectives_.ended_.size());
   }
   static std::size_t open_operations(const Node& node) noexcept { return node.collectives_.operations_.size(); }
 };

@@ -26,7 +26,6 @@ constexpr std::uint64_t kLongest = 2000 * kMillisecond;  // whatever has not end
 constexpr std::size_t kWindow = 2000;
 constexpr std::size_t kLargest = 600;  // of a message with what is around it
 constexpr std::uint64_t kUses = 5;     // of each collective operation
-constexpr std::size_t kKeys = 1;       // that are remembered
 constexpr std::uint16_t kAbsent =
     kFirstUserTopic + 1;  // up: from the operation of this key; down: with its number, too
 
@@ -141,7 +140,6 @@ void User::on_release(const Release& release) {
   const std::string& key = release.name.key;
   const auto group = trial_.groups.find(key);
   if (group == trial_.groups.end()) return trial_.fail("the end of an unknown operation");
-  // Uses are counted here: the tree forgets keys, and counts anew.
   const std::uint64_t use = ++released[key];
   const bool takes_part = group->second.contains(id_);
   if (takes_part && use > arrived[key] && !given_up.contains(key)) {
@@ -178,8 +176,7 @@ Trial::Trial(const TrialPlan& plan)
                     .grace = 6 * kMillisecond,
                     .start = 100 * kMillisecond,
                     .ack_delay = kMillisecond,
-                    .window = kWindow,
-                    .keys = kKeys};
+                    .window = kWindow};
   for (Id id = 0; id < plan.members; ++id) {
     world_.members.push_back(std::make_unique<OverlayMember>(world_, id));
     users.push_back(std::make_unique<User>(*this, id));
@@ -335,8 +332,6 @@ std::string Trial::unsettled() {
     }
     if (runtime::overlay::NodeProbe::held_bytes(node) != 0)
       return fmt::format("member {} still holds {} bytes", id, runtime::overlay::NodeProbe::held_bytes(node));
-    if (runtime::overlay::NodeProbe::remembered_keys(node) > kKeys)
-      return fmt::format("member {} remembers {} keys", id, runtime::overlay::NodeProbe::remembered_keys(node));
     if (runtime::overlay::NodeProbe::open_operations(node) != 0)
       return fmt::format("member {} has open operations", id);
   }
