@@ -37,33 +37,19 @@ void Hub::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string con
   switch (static_cast<Kind>(topic)) {
     case kKind<Frame>: return tree_.on_frame(from, std::move(content));
     case kKind<Join>: return join(from, oob::as_bytes(content));
-    default: return;  // of another version, which is told when it joins
+    default: return;
   }
 }
 
 // --- Daemons come
 
 void Hub::join(opal::am::Endpoint& from, ByteSpan content) {
-  JoinHead head;
-  if (!opal::read_object(content, head)) return turn_away(from, "its first message is garbled");
-  const auto host = static_cast<std::uint32_t>(head.host);
-  const auto remote = remotes_.find(host);
   const auto message = unpack<Join>(content);
-  if (head.version == kVersion && (!message || message->job_id != job_id_ || remote == remotes_.end())) {
-    return turn_away(from, "it belongs to another job");
-  }
-  if (head.version != kVersion) {
-    const std::string why =
-        fmt::format("the daemon is of another version ({}) than opalrun ({}): install the same OPAL on all hosts",
-                    head.version, kVersion);
-    turn_away(from, why);
-    if (remote == remotes_.end()) return;
-    return loop_.post([to = remote->second, why] {  // not from inside of the channel
-      to->lost(kCannotServe, fmt::format("host {}: {}", to->name(), why));
-    });
-  }
+  if (!message) return turn_away(from, "its first message is garbled");
+  const auto remote = remotes_.find(message->host);
+  if (message->job_id != job_id_ || remote == remotes_.end()) return turn_away(from, "it belongs to another job");
   if (remote->second->is_lost()) return turn_away(from, "it has come too late");
-  if (!joined_.try_emplace(host, Joined{&from, message->address}).second) return;
+  if (!joined_.try_emplace(message->host, Joined{&from, message->address}).second) return;
   remote->second->joined(message->pid);
   place_all();
 }

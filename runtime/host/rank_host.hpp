@@ -57,7 +57,7 @@ struct Say {
 /// The answer to inquire().
 struct Answered {};
 
-/// News of a host.  Daemons send it in this form: change it => bump daemon::kVersion (daemon/tree/messages.hpp).
+/// News of a host.  Daemons send it in this form: change it => bump the number of daemon::kBootstrapMark.
 using Report = std::variant<Started, Refused, Exited, Trouble, Emptied, Abort, Checkpoint, Say, Answered>;
 using RankHostObserver = std::function<void(const Report& report)>;
 

@@ -288,12 +288,6 @@ TEST_F(Hosts, ADaemonThatIsToldByAnotherVersionRefuses) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
-/// It knows the secret and the line, but its messages are others.
-TEST_F(Hosts, ADaemonOfAnotherVersionIsTurnedAway) {
-  const auto job = start_by("exec $agent $1 " + helper("newer_daemon"), {"--host", "h2:2", "sleep", "300"});
-  expect_end(*job, 1, "host h2: the daemon is of another version (");
-}
-
 TEST_F(Hosts, AHostWhoseSessionDirectoryHasNoRoomEndsTheJob) {
   const auto job = start_by(
       "host=$1; shift; $agent $host mount -t tmpfs -o size=4k,nr_inodes=2 tmpfs $TMPDIR && exec $agent $host \"$@\"",

@@ -98,7 +98,7 @@ TEST(Messages, ABootstrapLineOfAnotherVersionIsCalledSo) {
   line.pop_back();
   ASSERT_TRUE(daemon::from_line(line));
   EXPECT_EQ(pack(*daemon::from_line(line)), pack(bootstrap));
-  EXPECT_EQ(daemon::from_line("opald-1 00").error().code, Errc::version_mismatch);
+  EXPECT_EQ(daemon::from_line("opald-2 00").error().code, Errc::version_mismatch);
   EXPECT_EQ(daemon::from_line("hello").error().code, Errc::protocol);
   EXPECT_EQ(daemon::from_line(line.substr(0, line.size() - 2)).error().code, Errc::protocol);
 }

@@ -23,7 +23,7 @@ struct Bootstrap {
 };
 
 inline constexpr std::string_view kBootstrapMark =
-    "opald-2 ";                                             ///< begins the line; change Bootstrap => bump the number
+    "opald-3 ";  ///< begins the line; change Bootstrap or a message between daemons => bump the number
 inline constexpr std::size_t kLongestBootstrap = 1U << 20;  ///< bytes of the line
 
 inline std::string to_line(const Bootstrap& bootstrap) {

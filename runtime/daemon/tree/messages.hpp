@@ -4,8 +4,8 @@
 //   Join, Place, TurnedAway  a direct connection between daemon and launcher
 //   Modex, ModexResult       a direct connection to the host of the rank if its address is known, else the tree
 //   all others               the tree of daemons
-// runtime/packing.hpp packs them; a receiver drops what does not unpack.  The launcher compares kVersion in Join,
-// before it interprets any other message.
+// runtime/packing.hpp packs them; a receiver drops what does not unpack.  Both sides are of one version: opald compares
+// kBootstrapMark (bootstrap.hpp), the number of which changes with each message here.
 #pragma once
 #include <pmix_common.h>
 #include <sys/types.h>
@@ -27,17 +27,9 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 12;  ///< of all messages here; change one => bump it
-
-/// The first two members of Join, in every version.
-struct JoinHead {
-  std::uint64_t version = kVersion;
-  std::uint64_t host = 0;  ///< index in the job's list of hosts, which is its number in the tree
-};
 /// Daemon to launcher, the first message: asks for a place in the tree.
 struct Join {
-  std::uint64_t version = kVersion;
-  std::uint32_t host = 0;
+  std::uint32_t host = 0;  ///< index in the job's list of hosts, which is its number in the tree
   pid_t pid = 0;
   std::string job_id;
   std::string address;  ///< of the daemon's Context
