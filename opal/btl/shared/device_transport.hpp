@@ -31,11 +31,15 @@ template <class E, class Transfer>  // derived from btl::Endpoint and DeviceTran
 class DeviceTransport : public ConnectedTransport<E> {
  public:
   Post send_inline(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept final {
+    if (!this->accepts(to, header.size() + payload.size())) [[unlikely]]
+      return Post::failed;
     return static_cast<E&>(to).send_inline(tag, header, payload);
   }
   Post send(Fragment& fragment, Tag tag) noexcept final {
     auto& buffer = *static_cast<typename E::Buffer*>(fragment.slot());
-    const Post post = static_cast<E&>(fragment.to()).send_buffer(tag, buffer, fragment.data().size());
+    const Post post = fragment.to().dead()
+                          ? Post::failed
+                          : static_cast<E&>(fragment.to()).send_buffer(tag, buffer, fragment.data().size());
     if (post == Post::failed) {
       this->free(fragment);
     } else if (post == Post::done) {

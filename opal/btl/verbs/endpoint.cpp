@@ -44,18 +44,10 @@ std::uint32_t Endpoint::sends_for(std::uint32_t window) noexcept {
 
 // ---- Sending ----------------------------------------------------------------------------------------------------
 
-Post Endpoint::check_send(std::size_t size) noexcept {
-  if (dead()) [[unlikely]]
-    return Post::failed;
-  if (size > verbs_.attributes().max_send) [[unlikely]] {
-    set_error({Errc::invalid_argument, 0, "verbs: message longer than max_send", size});
-    return Post::failed;
-  }
-  if (credits_ == 0 || room() <= kControlRoom || state_ != State::connected || broken_) {
-    ask_for_more();
-    return Post::again;
-  }
-  return Post::done;
+bool Endpoint::may_send() noexcept {
+  if (credits_ != 0 && room() > kControlRoom && state_ == State::connected && !broken_) return true;
+  ask_for_more();
+  return false;
 }
 
 bool Endpoint::submit(ibv_send_wr& first, ibv_send_wr& last) noexcept {
@@ -115,7 +107,7 @@ void Endpoint::post_messages() noexcept {
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
-  if (const Post refused = check_send(size); refused != Post::done) return refused;
+  if (!may_send()) return Post::again;
   if (sizeof(wire::Frame) + size > connection_->shape().inlined) {
     Buffer* buffer = verbs_.take_send_buffer();
     if (buffer == nullptr) return Post::again;
@@ -141,7 +133,7 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 }
 
 Post Endpoint::send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept {
-  if (const Post refused = check_send(size); refused != Post::done) return refused;
+  if (!may_send()) return Post::again;
   const wire::Frame frame{tag, wire::Kind::message, owed_};
   std::memcpy(buffer.data, &frame, sizeof frame);
   std::array<ibv_sge, 1> pieces{piece_of(buffer.data, sizeof frame + size, buffer.key)};

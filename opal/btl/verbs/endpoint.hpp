@@ -75,6 +75,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   [[nodiscard]] const SocketAddress& peer_socket() const noexcept { return to_; }
   [[nodiscard]] Connection::Settings settings() const noexcept;
 
+  /// Requires: DeviceTransport has checked the message.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   /// Sends the `size` bytes that follow the space for a frame in `buffer`.
   Post send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept;
@@ -114,7 +115,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owne
   Result<void> dial_again();
   void drop_connection() noexcept;
   void rest(std::uint64_t ns) noexcept;
-  [[nodiscard]] Post check_send(std::size_t size) noexcept;
+  [[nodiscard]] bool may_send() noexcept;
   [[nodiscard]] std::uint32_t room() const noexcept {
     return static_cast<std::uint32_t>(sent_.size()) - (posted_ - retired_);
   }

@@ -47,16 +47,6 @@ void Endpoint::on_refused() noexcept {
 
 // ---- Sending ----------------------------------------------------------------------------------------------------
 
-Post Endpoint::check_send(std::size_t size) noexcept {
-  if (dead()) [[unlikely]]
-    return Post::failed;
-  if (size > transport_.attributes().max_send) [[unlikely]] {
-    set_error({Errc::invalid_argument, 0, "message longer than max_send", size});
-    return Post::failed;
-  }
-  return credits_ == 0 || state_ != State::connected || confirm_due_ || broken_ ? Post::again : Post::done;
-}
-
 wire::Frame Endpoint::frame_of(wire::Kind kind, std::size_t size) const noexcept {
   return {peer_slot_, peer_key_, static_cast<std::uint32_t>(size), 0, kind, static_cast<std::uint8_t>(owed_)};
 }
@@ -73,7 +63,7 @@ Post Endpoint::post(SendBuffer& buffer, const wire::Frame& frame) noexcept {
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
-  if (const Post refused = check_send(size); refused != Post::done) return refused;
+  if (!may_send()) return Post::again;
   wire::Frame frame = frame_of(wire::Kind::message, size);
   frame.tag = tag;
   const std::size_t whole = wire::message_size(size);
@@ -94,7 +84,7 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 }
 
 Post Endpoint::send_buffer(Tag tag, SendBuffer& buffer, std::size_t size) noexcept {
-  if (const Post refused = check_send(size); refused != Post::done) return refused;
+  if (!may_send()) return Post::again;
   wire::Frame frame = frame_of(wire::Kind::message, size);
   frame.tag = tag;
   std::memcpy(buffer.data, &frame, sizeof frame);

@@ -51,6 +51,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] bool one_sided() const noexcept override;
 
+  /// Requires: DeviceTransport has checked the message.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   /// Sends the `size` bytes that follow the space for a frame in `buffer`.
   Post send_buffer(Tag tag, SendBuffer& buffer, std::size_t size) noexcept;
@@ -89,7 +90,9 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint {
   bool visible = false;
 
  private:
-  [[nodiscard]] Post check_send(std::size_t size) noexcept;
+  [[nodiscard]] bool may_send() const noexcept {
+    return credits_ != 0 && state_ == State::connected && !confirm_due_ && !broken_;
+  }
   [[nodiscard]] wire::Frame frame_of(wire::Kind kind, std::size_t size) const noexcept;
   [[nodiscard]] Post post(SendBuffer& buffer, const wire::Frame& frame) noexcept;
   bool send_control(wire::Kind kind, ByteSpan first = {}, ByteSpan second = {}) noexcept;
