@@ -45,7 +45,7 @@ foreach(header IN LISTS headers)
 endforeach()
 
 # The simulated fabric: the headers that a program which drives it includes.
-foreach(header component config fabric memory_unit node packet random)
+foreach(header component config fabric node packet random)
   install(FILES ${PROJECT_SOURCE_DIR}/opal/btl/sim/${header}.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/btl/sim)
 endforeach()
 

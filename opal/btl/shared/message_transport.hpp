@@ -10,7 +10,7 @@
 // * checkpoints, by a marker after the last message to each peer (quiescence.cpp).
 //
 // ConnectedTransport (connected_transport.hpp) adds endpoints, reports and progress.  A transport that derives from
-// this class alone (sim, sm) must follow the rules at the head of that file.  Threads: as btl::Module.
+// this class alone (sm) must follow the rules at the head of that file.  Threads: as btl::Module.
 #pragma once
 #include <cstddef>
 #include <memory>

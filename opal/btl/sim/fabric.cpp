@@ -107,10 +107,10 @@ FabricUse Fabric::use() const noexcept {
 
 // --- Devices
 
-Node& Fabric::plug(const Config& config) {
+Node& Fabric::plug(const Config& config, const RegistrationTable& registrations) {
   const auto lock = guard();
   const auto id = static_cast<NodeId>(nodes_.size());
-  nodes_.push_back(std::make_unique<Node>(id, config, random_.next() | 1));
+  nodes_.push_back(std::make_unique<Node>(id, config.window, registrations));
   silent_.push_back(false);
   return *nodes_.back();
 }

@@ -26,7 +26,6 @@
 
 #include "opal/btl/peer_id.hpp"
 #include "opal/btl/sim/config.hpp"
-#include "opal/btl/sim/memory_unit.hpp"
 #include "opal/btl/sim/node.hpp"
 #include "opal/btl/sim/packet.hpp"
 #include "opal/btl/sim/random.hpp"
@@ -42,6 +41,7 @@ struct FabricStatistics {
   std::uint64_t lost = 0;       ///< losses of packets, also of retransmissions
   std::uint64_t given_up = 0;   ///< connections that ran out of retries
   std::uint64_t resets = 0;     ///< packets that were refused since the endpoint or node does not exist
+  std::uint64_t faults = 0;     ///< transfers that a device refused: stale, out of bounds, without the right, unmapped
 };
 
 /// The event that the next step() runs.
@@ -109,7 +109,7 @@ class OPAL_EXPORT Fabric {
   // --- For modules
 
   /// Adds a device, which `config` describes.  The fabric owns the Node; it is valid until unplug().
-  Node& plug(const Config& config);
+  Node& plug(const Config& config, const RegistrationTable& registrations);
   void unplug(Node& node) noexcept;
   /// True while a device with this id is plugged in.
   [[nodiscard]] bool knows(NodeId node) noexcept;
@@ -140,6 +140,8 @@ class OPAL_EXPORT Fabric {
   bool arm(Node& node) noexcept;
   /// The eventfd of the node, made by the first call; the fabric owns it.
   int doorbell(Node& node) noexcept;
+  /// Returns when no device, in a progress() of another thread, accesses memory that was deregistered before.
+  void wait_for_accesses() noexcept { const auto lock = guard(); }
   /// Adds `ns` of processor time to the node: its next packets leave later.
   void spend(Node& node, std::uint64_t ns) noexcept;
 
@@ -196,7 +198,6 @@ class OPAL_EXPORT Fabric {
   std::vector<std::unique_ptr<Link>> links_;                         // open and free ones
   std::vector<Link*> free_links_;
   std::uint64_t next_link_ = 1;
-  std::vector<std::byte> bounce_;  // scratch for one chunk of a transfer
   FabricStatistics statistics_;
 };
 

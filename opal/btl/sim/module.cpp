@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lifetime of a device, its peers and its messages; one-sided operations are in one_sided.cpp.
 #include "opal/btl/sim/module.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <vector>
 
-#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/sim/transfer.hpp"
+#include "opal/core/copy.hpp"
 
 namespace opal::btl::sim {
 namespace {
@@ -23,6 +23,12 @@ Attributes attributes_for(const Config& config, const Config& fabric) {
 
 constexpr std::uint64_t kPage = 4096;
 
+/// The payload of connect and accept packets.
+struct Introduction {
+  PeerId from;
+  std::uint64_t link;  // accept: Link::id of the link that connect was sent on
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters, const Config& config) {
@@ -30,32 +36,33 @@ Result<std::unique_ptr<Module>> Module::open(const ModuleParameters& parameters,
 }
 
 Module::Module(const ModuleParameters& parameters, const Config& config, std::shared_ptr<Fabric> fabric)
-    : MessageTransport(parameters, attributes_for(config, fabric->config())),
+    : DeviceTransport(parameters, attributes_for(config, fabric->config())),
       fabric_(std::move(fabric)),
-      node_(fabric_->plug(config)),
-      address_{kMagic, fabric_->id(), node_.id} {}
+      node_(fabric_->plug(config, parameters.registrations)),
+      address_{kMagic, fabric_->id(), node_.id},
+      memory_(*fabric_, parameters.registrations,
+              {config.registrations, config.registered_bytes.bytes == 0 ? UINT64_MAX : config.registered_bytes.bytes}) {
+}
 
 Module::~Module() {
+  // In the order of their links, since PeerIds are random: a run must repeat exactly.
+  std::vector<Endpoint*> endpoints;
+  for (const auto& [peer, endpoint] : living()) endpoints.push_back(endpoint.get());
+  std::ranges::sort(endpoints, {}, [](const Endpoint* endpoint) { return endpoint->out_->id; });
+  for (Endpoint* const endpoint : endpoints) disconnect(*endpoint);
+  end_all();
   if (inherited()) return;  // the fabric is a copy, but its doorbells would wake the parent's modules
-  while (!endpoints_.empty()) disconnect(*endpoints_.begin()->second);
-  while (!replaced_.empty()) disconnect(*replaced_.back());
+  if (waiting_ != nullptr) fabric_->discard(*waiting_);
   fabric_->unplug(node_);
 }
 
 // --- Peers
 
-Endpoint* Module::find(NodeId node) noexcept {
-  const auto found = endpoints_.find(node);
-  return found == endpoints_.end() ? nullptr : found->second.get();
-}
-
-Endpoint& Module::add(const PeerId& peer, NodeId node) {
-  std::unique_ptr<Endpoint>& place = endpoints_[node];
-  if (place != nullptr) replaced_.push_back(std::move(place));
-  place = std::make_unique<Endpoint>(*this, peer, node);
-  place->out_ = &fabric_->open_link(node_, node, *place);
-  return *place;
-}
+Endpoint::Endpoint(Module& module, const PeerId& peer, NodeId node) noexcept
+    : btl::Endpoint(module, peer),
+      sim_(module),
+      node_(node),
+      out_(&module.fabric_->open_link(module.node_, node, *this)) {}
 
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   Address where{};
@@ -70,23 +77,22 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
     return Error{Errc::unreachable, 0, "sim: no such device on this fabric", where.node};
   }
   if (node_.alone) return Error{Errc::unreachable, EIO, "connect(sim): the device is gone"};
-  if (Endpoint* known = find(node); known != nullptr && !known->dead()) return known;
-  Endpoint& endpoint = add(peer, node);
-  send_control(endpoint, Packet::Kind::connect, bytes_of(parameters().id));
+  if (Endpoint* const known = find(peer); known != nullptr) {
+    if (known->node_ == node) return known;
+    die(known, {Errc::peer_gone, 0, "sim: the peer has a new device"});
+  }
+  Endpoint& endpoint = add(std::make_unique<Endpoint>(*this, peer, node));
+  const Introduction introduction{parameters().id, 0};
+  send_control(endpoint, Packet::Kind::connect, bytes_of(introduction));
   return &endpoint;
 }
 
-void Module::disconnect(btl::Endpoint& to) noexcept {
-  auto& endpoint = static_cast<Endpoint&>(to);
+bool Module::leave(Endpoint& endpoint, const Error& why) noexcept {
+  endpoint.mark_dead(why);
   send_control(endpoint, Packet::Kind::disconnect, {});
   fabric_->close_sender(*endpoint.out_);
   if (endpoint.in_ != nullptr) fabric_->close_receiver(*endpoint.in_);
-  end_operations(endpoint, {Errc::canceled, 0, "sim: disconnected"});
-  if (find(endpoint.node_) == &endpoint) {
-    endpoints_.erase(endpoint.node_);
-  } else {
-    std::erase_if(replaced_, [&](const auto& other) { return other.get() == &endpoint; });
-  }
+  return false;
 }
 
 void Module::pair(Endpoint& endpoint, Link& incoming) noexcept {
@@ -96,101 +102,132 @@ void Module::pair(Endpoint& endpoint, Link& incoming) noexcept {
 
 void Module::send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noexcept {
   Packet& packet = fabric_->make(kind, payload.size());
-  if (!payload.empty()) std::memcpy(packet.payload(), payload.data(), payload.size());
+  copy_to(packet.payload(), payload);
   (void)fabric_->send(*to.out_, packet);  // only messages are refused
 }
 
 // --- Messages
 
-Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  if (!accepts(to, header.size() + payload.size())) return Post::failed;
-  Packet& packet = fabric_->make(Packet::Kind::message, header.size() + payload.size());
-  if (!header.empty()) std::memcpy(packet.payload(), header.data(), header.size());
-  if (!payload.empty()) std::memcpy(packet.payload() + header.size(), payload.data(), payload.size());
+Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  Packet& packet = sim_.fabric_->make(Packet::Kind::message, header.size() + payload.size());
+  copy_to(packet.payload(), header);
+  copy_to(packet.payload() + header.size(), payload);
   packet.tag = tag;
-  if (fabric_->send(*static_cast<Endpoint&>(to).out_, packet)) return Post::done;
-  fabric_->discard(packet);
+  if (sim_.fabric_->send(*out_, packet)) return Post::done;
+  sim_.fabric_->discard(packet);
   return Post::again;
 }
 
-// --- Memory
+Post Endpoint::send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept {
+  const Post post = send_inline(tag, {}, {&buffer, size});
+  if (post == Post::done) sim_.give_back(&buffer);
+  return post;
+}
+
+// --- Memory, puts, gets and atomics
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
   if (node_.crashed) return Error{Errc::unreachable, EIO, "register_memory(sim): the device is gone"};
   const std::uint64_t pages = (reinterpret_cast<std::uint64_t>(base) % kPage + size + kPage - 1) / kPage;
   fabric_->spend(node_, kRegisterNs + pages * kRegisterPageNs);
-  return node_.memory.add(base, size, rights);
+  return memory_.add(base, size, rights);
 }
 
-Result<void> Module::deregister_memory(const MemoryHandle& handle) { return node_.memory.remove(handle); }
+void Module::start(RdmaOperation& operation) noexcept {
+  const DeviceTransfer& request = transfer_of(operation);
+  Transfer transfer{};
+  transfer.operation = operations().name_of(operation);
+  transfer.remote = request.handle.software;
+  transfer.remote_address = operation.base;
+  transfer.size = operation.total;
+  transfer.local = operation.local;
+  transfer.kind = operation.kind;
+  if (operation.kind == OperationKind::atomic) {
+    transfer.operand = request.request.operand;
+    transfer.compare = request.request.compare;
+    transfer.op = request.request.op;
+    transfer.type = request.request.type;
+  }
+  send_control(static_cast<Endpoint&>(*operation.to), Packet::Kind::request, bytes_of(transfer));
+}
 
-void Module::invalidate_memory(const MemoryHandle& handle) noexcept { node_.memory.invalidate(handle); }
+void Module::on_response(Packet& packet) noexcept {
+  const auto transfer = packet.read<Transfer>();
+  Endpoint* const from = packet.link->sender;
+  RdmaOperation* const operation = from != nullptr ? operations().find(transfer.operation, *from, this) : nullptr;
+  if (operation == nullptr) return;  // ended when its endpoint died
+  const bool done = transfer.error.code == Errc{};
+  if (done && operation->kind == OperationKind::atomic && operation->result != nullptr) {
+    *operation->result = transfer.old_value;
+  }
+  finish(*operation, transfer.error);
+}
 
 // --- Progress
 
-std::size_t Module::progress(std::size_t budget) noexcept {
-  if (progressing_) return 0;
-  progressing_ = true;
+std::size_t Module::receive(std::size_t budget) noexcept {
   std::size_t left = budget;
-  while (Packet* packet = fabric_->receive(node_, left)) {
-    handle(*packet);
+  while (Packet* const packet = waiting_ != nullptr ? waiting_ : fabric_->receive(node_, left)) {
+    waiting_ = handle(*packet) ? nullptr : packet;
+    if (waiting_ != nullptr) break;
     fabric_->discard(*packet);
     if (left == 0 || --left == 0) break;
   }
-  const std::size_t sent = send_waiting();
-  progressing_ = false;
-  return budget - left + sent;
+  return budget - left + pipelined().progress();
 }
 
-/// Sends what back-pressure or a lack of registrations has delayed; returns the number of events.
-std::size_t Module::send_waiting() noexcept { return emulation().progress() + pipelined().progress(); }
+bool Module::arm_wake_up() noexcept {
+  return waiting_ == nullptr && pipelined().progress() == 0 && fabric_->arm(node_);
+}
 
-bool Module::arm() noexcept { return send_waiting() == 0 && fabric_->arm(node_); }
-
-void Module::handle(Packet& packet) noexcept {
+bool Module::handle(Packet& packet) noexcept {
   switch (packet.kind) {
-    case Packet::Kind::message: return on_message(packet);
-    case Packet::Kind::response:
-      if (Endpoint* from = packet.link->sender) complete(*from, packet);
-      return;
+    case Packet::Kind::message: on_message(packet); break;
+    case Packet::Kind::response: on_response(packet); break;
     case Packet::Kind::connect: return on_connect(packet);
-    case Packet::Kind::accept: return on_accept(packet);
+    case Packet::Kind::accept: on_accept(packet); break;
     case Packet::Kind::disconnect:
-      return die(packet.link->receiver, {Errc::peer_gone, 0, "sim: the peer disconnected"});
-    case Packet::Kind::failure: return on_failure(packet);
-    default: return;  // requests and timers end in the fabric
+      die(packet.link->receiver, {Errc::peer_gone, 0, "sim: the peer disconnected"});
+      break;
+    case Packet::Kind::failure: on_failure(packet); break;
+    default: break;  // requests and timers end in the fabric
   }
+  return true;
 }
 
-void Module::on_connect(Packet& packet) noexcept {
+bool Module::on_connect(Packet& packet) noexcept {
   Link& incoming = *packet.link;
   // Link ids grow in the order of opening: a lower id belongs to an earlier connection, which the peer has ended.
   std::uint64_t& newest = newest_[incoming.from];
-  if (incoming.id < newest) return fabric_->reset(packet);
+  if (incoming.id < newest) return fabric_->reset(packet), true;
   newest = incoming.id;
-  Endpoint* known = find(incoming.from);
-  if (known != nullptr && !known->dead()) {
-    if (known->in_ == nullptr) return pair(*known, incoming);          // both sides called connect()
+  const PeerId peer = packet.read<Introduction>().from;
+  if (Endpoint* const known = find(peer); known != nullptr) {
+    // Both sides called connect().
+    if (known->node_ == incoming.from && known->in_ == nullptr) return pair(*known, incoming), true;
     die(known, {Errc::peer_gone, 0, "sim: the peer connected anew"});  // its disconnect arrives later
   }
-  Endpoint& endpoint = add(packet.read<PeerId>(), incoming.from);
+  if (!vacant(peer)) return false;
+  Endpoint& endpoint = add(std::make_unique<Endpoint>(*this, peer, incoming.from));
   pair(endpoint, incoming);
-  send_control(endpoint, Packet::Kind::accept, bytes_of(incoming.id));
+  const Introduction introduction{parameters().id, incoming.id};
+  send_control(endpoint, Packet::Kind::accept, bytes_of(introduction));
   parameters().observer.on_accepted(endpoint);
+  return true;
 }
 
 void Module::on_accept(Packet& packet) noexcept {
-  Endpoint* endpoint = find(packet.link->from);
-  const auto answered = packet.read<std::uint64_t>();
-  if (endpoint == nullptr || endpoint->out_->id != answered || endpoint->in_ != nullptr) return;  // disconnected here
+  const auto introduction = packet.read<Introduction>();
+  Endpoint* const endpoint = find(introduction.from);
+  // Disconnected here meanwhile, or connected by the peer's own connect.
+  if (endpoint == nullptr || endpoint->out_->id != introduction.link || endpoint->in_ != nullptr) return;
   pair(*endpoint, *packet.link);
 }
 
 void Module::on_message(Packet& packet) noexcept {
-  Endpoint* from = packet.link->receiver;
+  Endpoint* const from = packet.link->receiver;
   if (from == nullptr || from->dead()) return fabric_->reset(packet);
-  Delivery delivery{*from, packet.tag, packet.bytes()};
-  parameters().handlers.dispatch(delivery);
+  deliver(*from, packet.tag, packet.bytes());
 }
 
 void Module::on_failure(Packet& packet) noexcept {
@@ -203,8 +240,7 @@ void Module::die(Endpoint* endpoint, const Error& why) noexcept {
   if (endpoint == nullptr || endpoint->dead()) return;
   endpoint->mark_dead(why);
   fabric_->close_transfers(*endpoint->out_);
-  end_operations(*endpoint, why);
-  parameters().observer.on_failed(*endpoint, why);
+  end(*endpoint);
 }
 
 }  // namespace opal::btl::sim

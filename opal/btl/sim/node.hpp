@@ -4,21 +4,24 @@
 #pragma once
 #include <cstdint>
 
-#include "opal/btl/sim/memory_unit.hpp"
 #include "opal/btl/sim/packet.hpp"
 #include "opal/core/system/fd.hpp"
+
+namespace opal::btl {
+class RegistrationTable;
+}
 
 namespace opal::btl::sim {
 
 class Endpoint;
 
 struct Node {
-  Node(NodeId id, const Config& config, std::uint64_t first_generation) noexcept
-      : id(id), memory(config, first_generation), window(config.window) {}
+  Node(NodeId id, std::uint32_t window, const RegistrationTable& registrations) noexcept
+      : id(id), registrations(registrations), window(window) {}
 
   const NodeId id;
-  MemoryUnit memory;        // thread-safe
-  Packet* inbox = nullptr;  // packets for the node's software: a list, oldest first
+  const RegistrationTable& registrations;  // of the Context; the device checks accesses of peers in it
+  Packet* inbox = nullptr;                 // packets for the node's software: a list, oldest first
   Packet* inbox_last = nullptr;
   std::uint64_t busy_until = 0;     // simulated ns: its processor is busy until then
   std::uint64_t sending_until = 0;  // simulated ns: its network link is busy until then

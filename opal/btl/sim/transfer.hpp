@@ -5,31 +5,25 @@
 #include <cstdint>
 
 #include "opal/btl/atomic.hpp"
-#include "opal/btl/sim/memory_unit.hpp"
+#include "opal/btl/module.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 
 namespace opal::btl::sim {
 
 struct Transfer {
-  enum class Kind : std::uint8_t { put, get, atomic };
-
   std::uint64_t operation;  // RdmaOperations::name_of() at the initiator
-  Key remote;
+  SoftwareHandle remote;
   std::uint64_t remote_address;
   std::uint64_t size;
   std::uint64_t moved;  // bytes copied so far
-  Key local;            // registration of the initiator's memory; unused if in_packet
-  std::uint64_t local_address;
+  std::byte* local;     // memory of the initiator; unused by an atomic
   std::uint64_t operand;
   std::uint64_t compare;
   std::uint64_t old_value;  // result of an atomic
   Error error;              // result of the operation, in the response
-  Kind kind;
+  OperationKind kind;
   AtomicOp op;
   AtomicType type;
-  bool in_packet;  // the data follows the Transfer: no registration of local memory is needed
 };
-
-/// Puts and gets of at most this many bytes have their data in the packet, as inline data of a device.
-inline constexpr std::size_t kInline = 256;
 
 }  // namespace opal::btl::sim

@@ -1,58 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events of the fabric: arrival, loss, partitions and crashes; and the execution of transfers by devices.
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/sim/fabric.hpp"
 #include "opal/btl/sim/transfer.hpp"
+#include "opal/core/system/guarded_copy.hpp"
 
 namespace opal::btl::sim {
 namespace {
 
 constexpr std::size_t kChunk = 256 << 10;  // bytes of a transfer that a device moves in one event
 
-Rights needed(const Transfer& transfer) noexcept {
-  switch (transfer.kind) {
-    case Transfer::Kind::put: return Rights::remote_write;
-    case Transfer::Kind::get: return Rights::remote_read;
-    default: return Rights::remote_atomic;
-  }
-}
-
-/// Executes an atomic for the target's device.  It is atomic with respect to devices, not to the target's processor, as
-/// with IBV_ATOMIC_HCA.
-Result<void> run_atomic(Transfer& transfer, MemoryUnit& target) noexcept {
-  alignas(8) std::byte word[8] = {};
-  const MutableBytes bytes{word, size_of(transfer.type)};
-  OPAL_TRY(target.read(transfer.remote, transfer.remote_address, bytes, Rights::remote_atomic));
-  transfer.old_value = execute_atomic(transfer.op, transfer.type, word, transfer.operand, transfer.compare);
-  return target.write(transfer.remote, transfer.remote_address, bytes, Rights::remote_atomic);
-}
-
-/// Moves at most one chunk and updates transfer.moved.  `inline_bytes`: the data if in_packet.  `bounce`: scratch.
-Result<void> move_chunk(Transfer& transfer, MutableBytes inline_bytes, MemoryUnit& initiator, MemoryUnit& target,
-                        std::vector<std::byte>& bounce) {
+/// Moves at most one chunk, or executes an atomic, and updates transfer.moved.
+Result<void> move_chunk(Transfer& transfer, const RegistrationView& target) noexcept {
+  const bool atomic = transfer.kind == OperationKind::atomic;
+  const Rights wanted = atomic ? Rights::remote_atomic : right_for(transfer.kind);
   // Check the whole range: a transfer that is partly outside moves nothing.
-  OPAL_TRY(target.check(transfer.remote, transfer.remote_address, transfer.size, needed(transfer)));
-  if (transfer.kind == Transfer::Kind::atomic) return run_atomic(transfer, target);
+  OPAL_TRY(target.check(transfer.remote, transfer.remote_address, transfer.size, wanted));
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, transfer.size - transfer.moved));
-  const std::uint64_t remote = transfer.remote_address + transfer.moved;
-  const std::uint64_t local = transfer.local_address + transfer.moved;
-  if (size == 0) return {};
-  if (transfer.in_packet) {
-    const MutableBytes bytes = inline_bytes.first(size);
-    transfer.moved += size;
-    return transfer.kind == Transfer::Kind::put ? target.write(transfer.remote, remote, bytes, Rights::remote_write)
-                                                : target.read(transfer.remote, remote, bytes, Rights::remote_read);
-  }
-  bounce.resize(kChunk);
-  const MutableBytes bytes{bounce.data(), size};
-  if (transfer.kind == Transfer::Kind::put) {
-    OPAL_TRY(initiator.read(transfer.local, local, bytes, Rights::none));
-    OPAL_TRY(target.write(transfer.remote, remote, bytes, Rights::remote_write));
-  } else {
-    OPAL_TRY(target.read(transfer.remote, remote, bytes, Rights::remote_read));
-    OPAL_TRY(initiator.write(transfer.local, local, bytes, Rights::none));
+  auto* const there = reinterpret_cast<std::byte*>(transfer.remote_address + transfer.moved);
+  std::byte* const here = transfer.local + transfer.moved;
+  const auto execute = [&] {
+    transfer.old_value = execute_atomic(transfer.op, transfer.type, there, transfer.operand, transfer.compare);
+  };
+  const bool put = transfer.kind == OperationKind::put;
+  if (!(atomic ? guarded_access(there, size, execute) : guarded_copy(put ? there : here, put ? here : there, size))) {
+    return Error{Errc::invalid_argument, EFAULT, "sim: a device accessed memory that is not there",
+                 transfer.remote_address};
   }
   transfer.moved += size;
   return {};
@@ -149,18 +126,17 @@ void Fabric::break_locked(Link& link, Node& from) noexcept {
 /// Executes one chunk of a request for the target's device.  Queues the next chunk as an event, or sends the response.
 void Fabric::serve_locked(Packet& packet) noexcept {
   Link& link = *packet.link;
-  Node* from = node_locked(link.from);
-  if (link.closed || from == nullptr) return discard_locked(packet);
+  if (link.closed || node_locked(link.from) == nullptr) return discard_locked(packet);
   auto transfer = packet.read<Transfer>();
   const std::uint64_t before = transfer.moved;
-  const Result<void> moved =
-      move_chunk(transfer, packet.bytes().subspan(sizeof transfer), from->memory, nodes_[link.to]->memory, bounce_);
-  if (!moved) transfer.error = moved.error();
-  packet.write(transfer);
-  const std::uint64_t wire = transfer.in_packet ? 0 : wire_ns(transfer.moved - before);
-  if (moved && transfer.kind != Transfer::Kind::atomic && transfer.moved < transfer.size) {
-    return schedule(now_ + wire, packet);
+  const Result<void> moved = move_chunk(transfer, nodes_[link.to]->registrations.view());
+  if (!moved) {
+    transfer.error = moved.error();
+    ++statistics_.faults;
   }
+  packet.write(transfer);
+  const std::uint64_t wire = wire_ns(transfer.moved - before);
+  if (moved && transfer.moved < transfer.size) return schedule(now_ + wire, packet);
   ++statistics_.transfers;
   packet.kind = Packet::Kind::response;
   packet.backward = true;

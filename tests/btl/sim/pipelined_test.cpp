@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large buffers and whole address spaces over a device that registers single ranges, and only so many.
+// Whole address spaces over a device that registers single ranges, and only so many.
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
@@ -36,7 +36,7 @@ struct Cached {
   Cached(const Cached&) = delete;
   Cached& operator=(const Cached&) = delete;
 
-  [[nodiscard]] btl::sim::MemoryUnit& memory() const { return World::module(side).memory(); }
+  [[nodiscard]] btl::sim::Memory& memory() const { return World::module(side).memory(); }
   [[nodiscard]] btl::PipelinedTransfers& transfers() const { return *side.module().transfers(); }
 
   Side& side;
@@ -44,8 +44,25 @@ struct Cached {
   rcache::Cache cache;
 };
 
-class Pipelined : public ::testing::Test {
+/// Everything that the process has mapped, behind b's device.
+class BehindADevice : public ::testing::Test {
  protected:
+  void SetUp() override {
+    const memory::Choice& choice = memory::start_monitor({});
+    if (choice.monitor == nullptr || std::string_view{choice.monitor} != "patcher") {
+      GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
+    }
+    auto handle = b.registrations().add_address_space(Rights::all);
+    ASSERT_TRUE(handle) << to_string(handle.error());
+    everything = *handle;
+  }
+  void expect_all_given_back() {
+    EXPECT_EQ(at_b.transfers().lent(), 0U);
+    at_a.cache.flush();
+    at_b.cache.flush();
+    EXPECT_EQ(at_a.memory().use().count, 0U);
+    EXPECT_EQ(at_b.memory().use().count, 0U);
+  }
   Post put(const std::vector<std::byte>& source, const void* to, const MemoryHandle& remote, Completion& completion) {
     return a.module().put(to_b, source.data(), nullptr, address_of(to), remote, source.size(), completion);
   }
@@ -73,9 +90,10 @@ class Pipelined : public ::testing::Test {
   btl::Endpoint& to_b = *a.connect(b);
   Cached at_a{a};
   Cached at_b{b};
+  MemoryHandle everything;
 };
 
-TEST_F(Pipelined, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
+TEST_F(BehindADevice, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
   auto target = *Mapping::anonymous(kLarge);
   const auto small = pattern(8, 7);
   const auto large = pattern(kWindow + kPage, 8);
@@ -84,7 +102,8 @@ TEST_F(Pipelined, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
   std::vector<CountedCompletion> transfers(btl::RdmaOperations::kMost);
   std::size_t posted = 0;
   const auto post_transfers = [&] {
-    while (posted < transfers.size() && put(large, target.data(), *remote, transfers[posted]) == Post::queued) ++posted;
+    while (posted < transfers.size() && put(large, target.data(), everything, transfers[posted]) == Post::queued)
+      ++posted;
   };
   // Every small operation that ends hands its place in the table to a transfer.
   struct Small : Completion {
@@ -104,83 +123,23 @@ TEST_F(Pipelined, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
   for (const CountedCompletion& transfer : transfers) EXPECT_TRUE(transfer.ok() && transfer.calls == 1);
 }
 
-TEST_F(Pipelined, OneTransferHoldsNoMoreThanTheWindowRegistered) {
-  auto target = *Mapping::anonymous(kLarge + kPage);
-  const auto source = pattern(kLarge - 123, 1);
-  const auto remote = b.module().register_memory(target.data(), target.size(), Rights::all);
-  ASSERT_TRUE(remote);
-  // Room for one window and the pages that its ends share with others, and nothing to evict but its own pieces.
-  at_a.memory().set_limits({.count = 3, .bytes = kWindow + 2 * kPage});
-  std::byte* const to = target.data() + 77;
-  EXPECT_EQ(finish([&](Completion& c) { return put(source, to, *remote, c); }), Errc{});
-  EXPECT_EQ(std::memcmp(to, source.data(), source.size()), 0);
-  std::vector<std::byte> back(source.size());
-  EXPECT_EQ(finish([&](Completion& c) { return get(back, to, *remote, c); }), Errc{});
-  EXPECT_EQ(back, source);
-  EXPECT_LE(at_a.memory().use().most_bytes, kWindow + 2 * kPage);
-  EXPECT_GE(at_a.memory().use().registered, 2 * kLarge / kWindow);
-}
-
-TEST_F(Pipelined, TheNextPieceIsRegisteredWhileOneMoves) {
+TEST_F(BehindADevice, FlushWaitsForAllPieces) {
   auto target = *Mapping::anonymous(kLarge);
-  const auto remote = b.module().register_memory(target.data(), kLarge, Rights::all);
-  const auto source = pattern(kLarge, 2);
-  ASSERT_TRUE(remote);
-  world.run();
-  const auto time = [&](const std::function<void()>& what) {
-    const std::uint64_t begin = world.fabric().now_ns();
-    what();
-    return world.fabric().now_ns() - begin;
-  };
-  const auto in_pieces =
-      time([&] { EXPECT_EQ(finish([&](Completion& c) { return put(source, target.data(), *remote, c); }), Errc{}); });
-  at_a.cache.flush();
-  // The same pieces, each begun when the one before has ended.
-  const auto one_by_one = time([&] {
-    for (std::size_t at = 0; at < kLarge; at += kWindow / 2) {
-      const std::vector<std::byte> piece(source.begin() + static_cast<std::ptrdiff_t>(at),
-                                         source.begin() + static_cast<std::ptrdiff_t>(at + kWindow / 2));
-      EXPECT_EQ(finish([&](Completion& c) { return put(piece, target.data() + at, *remote, c); }), Errc{});
-    }
-  });
-  EXPECT_LT(in_pieces, one_by_one * 8 / 10);
-}
-
-TEST_F(Pipelined, FlushWaitsForAllPieces) {
-  auto target = *Mapping::anonymous(kLarge);
-  const auto remote = b.module().register_memory(target.data(), kLarge, Rights::all);
   const auto source = pattern(kLarge, 3);
   CountedCompletion moved;
   CountedCompletion flushed;
-  ASSERT_EQ(put(source, target.data(), *remote, moved), Post::queued);
+  ASSERT_EQ(put(source, target.data(), everything, moved), Post::queued);
   ASSERT_EQ(a.module().flush(&to_b, flushed), Post::queued);
   ASSERT_TRUE(world.run_until([&] { return flushed.calls != 0; }));
   EXPECT_EQ(moved.calls, 1);
   EXPECT_EQ(std::memcmp(target.data(), source.data(), kLarge), 0);
 }
 
-TEST_F(Pipelined, OutsideTheRegionNothingMoves) {
+TEST_F(BehindADevice, DisconnectingEndsItOnce) {
   auto target = *Mapping::anonymous(kLarge);
-  const auto remote = b.module().register_memory(target.data(), kLarge - 1, Rights::all);
-  EXPECT_EQ(finish([&](Completion& c) { return put(pattern(kLarge, 4), target.data(), *remote, c); }),
-            Errc::invalid_argument);
-  EXPECT_EQ(target.data()[0], std::byte{0});
-}
-
-TEST_F(Pipelined, WithoutRoomForASinglePieceTheOperationFails) {
-  auto target = *Mapping::anonymous(kLarge);
-  const auto remote = b.module().register_memory(target.data(), kLarge, Rights::all);
-  at_a.memory().set_limits({.count = 0});
-  EXPECT_EQ(finish([&](Completion& c) { return put(pattern(kLarge, 5), target.data(), *remote, c); }),
-            Errc::limit_reached);
-}
-
-TEST_F(Pipelined, DisconnectingEndsItOnce) {
-  auto target = *Mapping::anonymous(kLarge);
-  const auto remote = b.module().register_memory(target.data(), kLarge, Rights::all);
   const auto source = pattern(kLarge, 6);
   CountedCompletion moved;
-  ASSERT_EQ(put(source, target.data(), *remote, moved), Post::queued);
+  ASSERT_EQ(put(source, target.data(), everything, moved), Post::queued);
   for (int i = 0; i < 10; ++i) (void)world.fabric().step();
   world.settle();
   a.module().disconnect(to_b);
@@ -188,31 +147,8 @@ TEST_F(Pipelined, DisconnectingEndsItOnce) {
   EXPECT_EQ(moved.error.code, Errc::canceled);
   world.run();
   EXPECT_EQ(moved.calls, 1);
-  at_a.cache.flush();
-  EXPECT_EQ(at_a.memory().use().count, 0U);
+  expect_all_given_back();
 }
-
-/// Everything that the process has mapped, behind b's device.
-class BehindADevice : public Pipelined {
- protected:
-  void SetUp() override {
-    const memory::Choice& choice = memory::start_monitor({});
-    if (choice.monitor == nullptr || std::string_view{choice.monitor} != "patcher") {
-      GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
-    }
-    auto handle = b.registrations().add_address_space(Rights::all);
-    ASSERT_TRUE(handle) << to_string(handle.error());
-    everything = *handle;
-  }
-  void expect_all_given_back() {
-    EXPECT_EQ(at_b.transfers().lent(), 0U);
-    at_a.cache.flush();
-    at_b.cache.flush();
-    EXPECT_EQ(at_a.memory().use().count, 0U);
-    EXPECT_EQ(at_b.memory().use().count, 0U);
-  }
-  MemoryHandle everything;
-};
 
 TEST_F(BehindADevice, LargeTransfersGoThroughRegistrationsThatAreLent) {
   auto memory = *Mapping::anonymous(kLarge);
