@@ -24,17 +24,10 @@ PipelinedTransfers* transfers_at(const Endpoint& from) noexcept { return from.mo
 
 bool PipelinedTransfers::takes(const MemoryHandle& remote) const noexcept { return is_software(remote); }
 
-bool PipelinedTransfers::takes(const MemoryHandle* local, const MemoryHandle& remote,
-                               std::uint64_t size) const noexcept {
-  if (is_software(remote)) return true;
-  const rcache::Cache* const cache = module_.registrations();
-  return local == nullptr && cache != nullptr && size > cache->config().max_chunk.bytes;
-}
-
 Post PipelinedTransfers::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local,
                                   const MemoryHandle* local_handle, std::uint64_t remote_address,
                                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  if (size == 0 || (is_software(remote) && size <= module_.attributes().eager)) {
+  if (size <= module_.attributes().eager) {
     // By messages: a small transfer is not worth a registration, and for size 0 the emulation checks the bounds.
     return emulation_.transfer(kind, to, local, remote_address, remote, size, completion);
   }
@@ -51,7 +44,7 @@ TransferPiece* PipelinedTransfers::take(RdmaOperation& operation) noexcept {
   const auto free =
       std::find_if(pieces.begin(), pieces.end(), [](const Piece& each) { return each.operation == nullptr; });
   if (free == pieces.end()) return nullptr;
-  free->state = is_software(operation.handle) ? Piece::State::to_ask : Piece::State::moving;
+  free->state = Piece::State::to_ask;
   return &*free;
 }
 
@@ -60,18 +53,14 @@ std::uint64_t PipelinedTransfers::plan(const RdmaOperation& operation, std::uint
   constexpr std::uint64_t kPage = 4096;
   const rcache::Cache* const cache = module_.registrations();
   const rcache::Config config = cache != nullptr ? cache->config() : rcache::Config{};
-  // Pieces end at round addresses, so that later transfers find the same registrations in the cache: of the target for
-  // an address space, else of this side.
-  const std::uint64_t begin =
-      is_software(operation.handle) ? operation.base : reinterpret_cast<std::uint64_t>(operation.local);
-  return first_chunk(begin + offset, left, std::max<std::uint64_t>(config.max_chunk.bytes / 2, kPage));
+  // Pieces end at round addresses, so that later transfers find the same registrations in the target's cache.
+  return first_chunk(operation.base + offset, left, std::max<std::uint64_t>(config.max_chunk.bytes / 2, kPage));
 }
 
 TransferEngine::Move PipelinedTransfers::move(TransferPiece& moving) noexcept {
   auto& piece = static_cast<Piece&>(moving);
   if (piece.state == Piece::State::to_ask) return ask(piece);
-  const bool by_messages = is_software(piece.operation->handle) && !piece.lent;
-  return by_messages ? move_by_messages(piece) : move_registered(piece);
+  return piece.lent ? move_registered(piece) : move_by_messages(piece);
 }
 
 /// Returns the piece's registrations: the local lease, and what the target has lent.
@@ -141,17 +130,14 @@ TransferEngine::Move PipelinedTransfers::move_registered(Piece& piece) noexcept 
       if (!lease) {
         // Operations of the device in flight hold registrations, and their ends make room.
         const bool makes_room = operations_.active() > active() + emulation_.active();
-        if (lease.error().code == Errc::limit_reached && makes_room) return Move::held;
-        if (is_software(operation.handle)) return move_by_messages(piece);
-        return fail(operation, lease.error()), Move::ended;
+        return lease.error().code == Errc::limit_reached && makes_room ? Move::held : move_by_messages(piece);
       }
       piece.lease = std::move(*lease);
     }
     registered = piece.lease->cookie().get<MemoryHandle>();
     local = &registered;
   }
-  const MemoryHandle& remote = piece.lent ? piece.lent_handle : operation.handle;
-  return outcome_of(piece, post(piece, *operation.to, piece.local(), local, remote));
+  return outcome_of(piece, post(piece, *operation.to, piece.local(), local, piece.lent_handle));
 }
 
 TransferEngine::Move PipelinedTransfers::move_by_messages(Piece& piece) noexcept {

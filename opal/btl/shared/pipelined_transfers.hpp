@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/pipelined_transfers.hpp — puts and gets that a device cannot do as one operation on registered
-// memory, cut into pieces.  A piece is a put or get of the module itself, with registered memory on both sides.
-//   large local buffers   At most rcache_grdma_max_chunk bytes of a buffer are registered at a time, as two pieces of
-//                         half of that: one is registered while the other moves.
-//   whole address spaces  The remote handle is a SoftwareHandle of the target's address space, or of a range longer
-//                         than a chunk.  For each piece the initiator requests a registration.  If the handle allows
-//                         the access, the target registers the range through its module's registration cache and lends
-//                         the device's handle: a lease keeps it registered until the initiator returns it, so memory
-//                         that is being transferred is not evicted.  Small transfers, atomics, and pieces that the
-//                         device cannot register go by messages (rdma_emulation.hpp).
+// opal/btl/shared/pipelined_transfers.hpp — puts and gets between a device and memory that is not registered with the
+// target's device.  The remote handle is a SoftwareHandle of the target's address space, or of a range longer than
+// rcache_grdma_max_chunk.  The transfer is cut into pieces of half of that, two in flight: one is registered while the
+// other moves.  For each piece the initiator requests a registration.  If the handle allows the access, the target
+// registers the range through its module's registration cache and lends the device's handle: a lease keeps it
+// registered until the initiator returns it, so memory that is being transferred is not evicted.  A piece is then a put
+// or get of the module itself.  Small transfers, atomics, and pieces that the device cannot register go by messages
+// (rdma_emulation.hpp).
 // Part of every MessageTransport; only a module with own_handles has transfers in it.  Such a module calls takes()
 // first in put(), get() and atomic(), and progress() and idle() beside those of the emulation.  ConnectedTransport
 // calls endpoint_gone().
@@ -44,13 +42,10 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   /// Adds the handlers to a Context's table; RdmaEmulation::install() calls it.
   static Result<void> install(HandlerTable& handlers);
 
-  /// True when the operation must not use the device directly: `remote` is an address space, or `local` is null and the
-  /// buffer exceeds the registration cache's max_chunk.  Puts and gets then use transfer(), atomics the emulation.
+  /// True when the device has no registration of `remote`.  Puts and gets then use transfer(), atomics the emulation.
   [[nodiscard]] bool takes(const MemoryHandle& remote) const noexcept;
-  [[nodiscard]] bool takes(const MemoryHandle* local, const MemoryHandle& remote, std::uint64_t size) const noexcept;
 
-  /// As Module's put and get.  Requires: takes().  If `remote` is a device's handle, the caller has checked the range
-  /// against its bounds.
+  /// As Module's put and get.  Requires: takes().
   Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept;
@@ -72,7 +67,7 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
     enum class State : std::uint8_t {
       to_ask,  ///< the LendRequest is to be sent
       asked,   ///< the target's answer is awaited
-      moving,  ///< to be posted, or posted: to the device if `lent` or with a device's handle, else by messages
+      moving,  ///< to be posted, or posted: to the device if `lent`, else by messages
     };
     State state = State::to_ask;
     bool lent = false;            // `device` is lent by the target and must be returned
