@@ -68,12 +68,6 @@ class OPAL_EXPORT Cache final : private ForkListener {
   /// Cost: linear in the registrations that serve no new requests.
   [[nodiscard]] bool retired_in_use(const void* address, std::size_t length) const noexcept;
 
-  /// Deregisters what serves no new requests and has no leases.  Not from within an event.
-  void release_invalid() noexcept {
-    Lock lock{*this};
-    release_retired(SIZE_MAX, lock);
-  }
-
   /// Deregisters everything that has no leases.  Not from within an event.
   void flush() noexcept;
 

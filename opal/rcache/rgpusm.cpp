@@ -73,11 +73,6 @@ Result<RemoteGpuMemory> Rgpusm::open(const gpu::MemoryHandle& handle) noexcept {
   return RemoteGpuMemory{std::move(*lease), address, handle.size};
 }
 
-void Rgpusm::freed(std::uint64_t base, std::uint64_t size) noexcept {
-  cache_.invalidate(key(base), size);
-  cache_.release_invalid();
-}
-
 /// Opens the handle (requirement R13).  For the driver's error "already mapped" it returns limit_reached: then the
 /// cache deregisters a registration and tries again.  It begins with retired ones, such as stale ones at this base, and
 /// goes on with the least recently used.

@@ -62,10 +62,6 @@ class OPAL_EXPORT Rgpusm final : private Device {
   /// to unmap), those of gpu::open_memory().  After any of them the caller may use staging.
   Result<RemoteGpuMemory> get(const gpu::MemoryHandle& handle) noexcept;
 
-  /// The peer reports that it has freed [base, +size) of its memory: unmaps what overlaps it and is not in use.  What
-  /// is in use serves no new request, and is unmapped at the end of its last lease.
-  void freed(std::uint64_t base, std::uint64_t size) noexcept;
-
   /// Unmaps everything that is not in use.
   void flush() noexcept { cache_.flush(); }
 

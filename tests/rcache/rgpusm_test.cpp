@@ -270,20 +270,6 @@ TEST_F(RemoteGpu, R13AFailureToOpenLeavesNothingBehindAndTheCacheUsable) {
   EXPECT_EQ(cache.statistics().failures, 3u);
 }
 
-TEST_F(RemoteGpu, WhatThePeerSaysItFreedIsUnmappedAtOnce) {
-  Rgpusm& cache = with({});
-  const auto a = allocated_at(kBase, 32 * kKiB);
-  const auto b = allocated_at(kBase + 32 * kKiB, 32 * kKiB);
-  transfer(cache, a);
-  auto in_use = cache.get(b);
-  cache.freed(a.base, a.size);
-  EXPECT_FALSE(driver_.has(a));
-  cache.freed(b.base, b.size);
-  EXPECT_TRUE(driver_.has(b));
-  *in_use = {};
-  EXPECT_FALSE(driver_.has(b));
-}
-
 TEST_F(RemoteGpu, R14AllocationsThatShareAPageAreTwo) {
   Rgpusm& cache = with({});
   const auto one = allocated_at(kBase + 1, 511);

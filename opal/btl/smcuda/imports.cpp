@@ -24,7 +24,10 @@ bool Imports::should_ask(const gpu::MemoryHandle& handle) noexcept {
 }
 
 void Imports::asked(const SoftwareHandle& region, const gpu::MemoryHandle& handle) {
-  freed(handle.base, handle.size);  // live allocations do not overlap, so overlapping entries are stale
+  const std::uint64_t end = handle.base + handle.size;
+  std::erase_if(entries_, [&](const Entry& entry) {  // these are stale, since live allocations do not overlap
+    return entry.handle.base < end && handle.base < entry.handle.base + entry.handle.size;
+  });
   if (entries_.size() == kMost) {
     entries_.erase(std::ranges::min_element(entries_, {}, &Entry::used));
   }
@@ -50,12 +53,6 @@ void Imports::take(const SoftwareHandle& region, gpu::Descriptor descriptor) noe
               to_string(taken.error()));
   }
   entries_.erase(entry);
-}
-
-void Imports::freed(std::uint64_t base, std::uint64_t size) noexcept {
-  std::erase_if(entries_, [&](const Entry& entry) {
-    return entry.handle.base < base + size && base < entry.handle.base + entry.handle.size;
-  });
 }
 
 void Imports::release() noexcept {

@@ -31,9 +31,6 @@ class Imports final : public rcache::GpuOpener {
   /// Takes the answer to the request of `region`; without a file: refused.  Drops an answer without a request.
   void take(const SoftwareHandle& region, gpu::Descriptor descriptor) noexcept;
 
-  /// Drops the descriptors of [base, +size) of the peer's memory, which was freed.
-  void freed(std::uint64_t base, std::uint64_t size) noexcept;
-
   /// Drops all descriptors.  Requires: none of that memory is mapped.
   void release() noexcept;
 

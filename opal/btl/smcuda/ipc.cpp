@@ -17,8 +17,7 @@ Result<void> Module::take_tags() {
   if (handlers.find(wire::kRequest) != nullptr) return {};  // handlers are set once per Context
   OPAL_TRY(handlers.set(wire::kRequest, bind_by_sender<&module_of, &Module::on_request>("smcuda request")));
   OPAL_TRY(handlers.set(wire::kAnswer, bind_by_sender<&module_of, &Module::on_answer>("smcuda answer")));
-  OPAL_TRY(handlers.set(wire::kAskFile, bind_by_sender<&module_of, &Module::on_ask_file>("smcuda ask file")));
-  return handlers.set(wire::kFreed, bind_by_sender<&module_of, &Module::on_freed>("smcuda freed"));
+  return handlers.set(wire::kAskFile, bind_by_sender<&module_of, &Module::on_ask_file>("smcuda ask file"));
 }
 
 /// Called when a transfer from or to the peer has a GPU buffer: starts the protocol, if that was not done.
@@ -84,32 +83,6 @@ void Module::settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexc
               peer.ipc.attempts >= Ipc::kAttempts ? "it has had no CUDA context whenever it was asked"
                                                   : "the devices do not reach each other, or btl_smcuda_ipc is off");
   }
-}
-
-void Module::on_freed(Delivery& delivery) noexcept {
-  wire::Freed freed{};
-  if (delivery.data.size() != sizeof freed || !read_object(delivery.data, freed)) return;
-  if (freed.size == 0 || freed.base == 0 || freed.base + freed.size < freed.base) return;
-  const auto found = peers_.find(&delivery.from);
-  if (found == peers_.end()) return;
-  for (const auto& window : found->second.windows) {
-    window->kept.freed(freed.base, freed.size);
-    window->passing.freed(freed.base, freed.size);
-  }
-  found->second.imports.freed(freed.base, freed.size);
-}
-
-/// Sends the freed allocations to all peers.  A message that cannot be sent is not repeated, since peers also compare
-/// handles.  Returns the number of messages.
-std::size_t Module::tell_freed() noexcept {
-  std::size_t told = 0;
-  for (wire::Freed freed{}; exports_.take_freed(freed);) {
-    for (auto& [endpoint, peer] : peers_) {
-      if (!peer.ipc.usable() || endpoint->dead()) continue;
-      if (send_inline(*endpoint, wire::kFreed, bytes_of(freed), {}) == Post::done) ++told;
-    }
-  }
-  return told;
 }
 
 Ipc Module::ipc_of(const btl::Endpoint& peer) const noexcept {

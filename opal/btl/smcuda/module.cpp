@@ -32,7 +32,6 @@ Peer& Module::peer_of(btl::Endpoint& endpoint) { return peers_[&endpoint]; }
 
 bool Module::attend(std::size_t& count) noexcept {
   count += copier_->progress();
-  if (exports_.has_freed()) count += tell_freed();
   return copier_->pending() != 0;
 }
 
@@ -48,7 +47,7 @@ void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
 
 bool Module::arm() noexcept {
   // CUDA events make no descriptor readable, so the caller must poll while copies are pending.
-  if (copier_->pending() != 0 || exports_.has_freed()) return want_attention(), false;
+  if (copier_->pending() != 0) return want_attention(), false;
   return sm::Module::arm();
 }
 

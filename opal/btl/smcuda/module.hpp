@@ -14,7 +14,6 @@
 
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/smcuda/config.hpp"
-#include "opal/btl/smcuda/exports.hpp"
 #include "opal/btl/smcuda/peer.hpp"
 #include "opal/btl/smcuda/wire.hpp"
 #include "opal/gpu/copies/copier.hpp"
@@ -77,7 +76,6 @@ class OPAL_EXPORT Module final : public sm::Module {
   void settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexcept;
   void on_request(Delivery& delivery) noexcept;
   void on_answer(Delivery& delivery) noexcept;
-  void on_freed(Delivery& delivery) noexcept;
 
   // descriptors.cpp
   void ask_for_file(btl::Endpoint& to, Peer& peer, const SoftwareHandle& region,
@@ -85,7 +83,6 @@ class OPAL_EXPORT Module final : public sm::Module {
   void on_ask_file(Delivery& delivery) noexcept;
   [[nodiscard]] Result<gpu::Descriptor> descriptor_of(const SoftwareHandle& region) const noexcept;
   void on_file(btl::Endpoint& from, sm::ReceivedHello& answer) noexcept override;
-  std::size_t tell_freed() noexcept;
   static std::uint64_t queue_of(const Peer& peer) noexcept;
 
   // one_sided.cpp
@@ -99,7 +96,6 @@ class OPAL_EXPORT Module final : public sm::Module {
   void abandon(btl::Endpoint& endpoint, const Error& why) noexcept override;
 
   const Settings settings_;
-  Exports exports_;
   std::unordered_map<btl::Endpoint*, Peer> peers_;
   std::deque<Copying> copyings_;  // by RdmaOperation::slot; never shrinks, so elements do not move
   std::unique_ptr<gpu::Copier> copier_;

@@ -31,8 +31,6 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
   OPAL_TRY_ASSIGN(const MemoryHandle software, sm::Module::register_memory(base, size, rights));
   // Memory that peers cannot map gets a handle without GpuHandle::memory; its owner copies it.
   if (!exported || !memory.contains(reinterpret_cast<std::uintptr_t>(base), size)) return software;
-  exports_.add(*exported);
-  if (exports_.has_freed()) want_attention();
   OPAL_TRY_ASSIGN(const SoftwareHandle slot, SoftwareHandle::decode(software));
   return MemoryHandle::from_bytes(bytes_of(wire::GpuHandle{slot, *exported}));
 }

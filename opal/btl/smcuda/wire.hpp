@@ -12,11 +12,9 @@
 namespace opal::btl::smcuda::wire {
 
 inline constexpr Tag kRequest = kBtlTags.first + 0x30;
-inline constexpr Tag kFreed = kBtlTags.first + 0x31;
 inline constexpr Tag kAskFile = kBtlTags.first + 0x32;
 inline constexpr Tag kAnswer = kBtlTags.first + 0x30 + kAnswerBit;
-static_assert(!is_answer(kRequest) && is_answer(kAnswer) && !is_answer(kFreed) && !is_answer(kAskFile) &&
-              kBtlTags.contains(kAnswer));
+static_assert(!is_answer(kRequest) && is_answer(kAnswer) && !is_answer(kAskFile) && kBtlTags.contains(kAnswer));
 
 /// kRequest: asks whether both processes can map each other's GPU memory.  The peer sends an Answer.
 struct Request {
@@ -36,13 +34,6 @@ struct AskFile {
   SoftwareHandle region;  ///< a registration of the receiver
 };
 static_assert(sizeof(AskFile) == 32 && std::has_unique_object_representations_v<AskFile>, "wire layout v1");
-
-/// kFreed: the sender has freed the allocation [base, +size).  No answer.
-struct Freed {
-  std::uint64_t base;
-  std::uint64_t size;
-};
-static_assert(sizeof(Freed) == 16 && std::has_unique_object_representations_v<Freed>, "wire layout v1");
 
 /// The memory handle of GPU memory.  The registration table decides whether an access is allowed.
 struct GpuHandle {
