@@ -50,7 +50,7 @@ TEST(Layers, DependenciesPointDownwards) {
   EXPECT_TRUE(allowed("runtime/tools/perf/main.cpp", "runtime/client/client.hpp"));
   EXPECT_TRUE(allowed("mpi_shim/init.cpp", "runtime/client/client.hpp"));
   EXPECT_TRUE(allowed("opal/btl/smcuda/module.cpp", "opal/btl/sm/module.hpp"));
-  EXPECT_TRUE(allowed("opal/btl/verbs/component.cpp", "opal/btl/rails/module.hpp"));
+  EXPECT_TRUE(allowed("opal/btl/verbs/module.cpp", "opal/btl/rails/module.hpp"));
 }
 
 TEST(Layers, EveryForbiddenDirectionIsRefused) {

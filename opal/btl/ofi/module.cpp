@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "opal/btl/component.hpp"
 #include "opal/btl/ofi/device/offers.hpp"
 #include "opal/core/log.hpp"
 
@@ -98,6 +99,27 @@ Result<std::uint64_t> Module::reach(const rdm::Address& address) {
   if (count != 1) return count < 0 ? error_of(count, "fi_av_insert") : Error{Errc::unreachable, 0, "fi_av_insert"};
   reached_.emplace(name, added);
   return added;
+}
+
+// ---- Component --------------------------------------------------------------------------------------------------
+
+const Component& component() noexcept {
+  static constexpr Component kComponent{
+      .name = "ofi",
+      .summary = kSummary,
+      .exclusivity = kExclusivity,
+      .vars = &kGroup,
+      .usable = [](const config::Store& store) noexcept -> Result<void> {
+        OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+        return provider_present(config);
+      },
+      .open = [](const ModuleParameters& parameters, const config::Store& store) -> Result<Modules> {
+        OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
+        config.settings.connect_timeout = parameters.connect_timeout;
+        return only(Module::open(parameters, config));
+      },
+  };
+  return kComponent;
 }
 
 }  // namespace opal::btl::ofi

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "opal/btl/component.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::portals4 {
@@ -91,6 +92,28 @@ std::string Module::describe_network() const {
 Result<std::uint64_t> Module::reach(const rdm::Address& address) {
   if (address.name.size() != sizeof(Name)) return Error{Errc::protocol, 0, "address: not one of Portals 4"};
   return std::uint64_t{0};  // transmit() takes the name
+}
+
+// ---- Component --------------------------------------------------------------------------------------------------
+
+const Component& component() noexcept {
+  static constexpr Component kComponent{
+      .name = "portals4",
+      .summary = kSummary,
+      .exclusivity = kExclusivity,
+      .vars = &kGroup,
+      .usable = [](const config::Store& store) noexcept -> Result<void> {
+        OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+        OPAL_TRY(Interface::open(config.library));
+        return {};
+      },
+      .open = [](const ModuleParameters& parameters, const config::Store& store) -> Result<Modules> {
+        OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
+        config.settings.connect_timeout = parameters.connect_timeout;
+        return only(Module::open(parameters, config));
+      },
+  };
+  return kComponent;
 }
 
 }  // namespace opal::btl::portals4

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "opal/btl/component.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/core/copy.hpp"
 #include "opal/gpu/copies/copy.hpp"
@@ -143,6 +144,21 @@ bool Module::arm_wake_up() noexcept {
   (void)::eventfd_read(doorbell_.get(), &count);  // clears an earlier notification
   armed_ = true;
   return true;
+}
+
+// ---- Component --------------------------------------------------------------------------------------------------
+
+const Component& component() noexcept {
+  static constexpr Component kComponent{
+      .name = "self",
+      .summary = "Messages of a process to itself",
+      .exclusivity = 65536,  // above all others: messages to the own Context use self
+      .reach = Reach::itself,
+      .open = [](const ModuleParameters& parameters, const config::Store& /*store*/) -> Result<Modules> {
+        return only(Module::open(parameters));
+      },
+  };
+  return kComponent;
 }
 
 }  // namespace opal::btl::self

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/sim/module.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <vector>
 
+#include "opal/btl/rails/module.hpp"
+#include "opal/btl/sim/component.hpp"
 #include "opal/btl/sim/transfer.hpp"
 #include "opal/core/copy.hpp"
 
@@ -241,6 +245,30 @@ void Module::die(Endpoint* endpoint, const Error& why) noexcept {
   endpoint->mark_dead(why);
   fabric_->close_transfers(*endpoint->out_);
   end(*endpoint);
+}
+
+// --- Component
+
+const Component& component() noexcept {
+  static constexpr Component kComponent{
+      .name = "sim",
+      .summary = "A simulated fabric between the contexts of one process, for tests",
+      .exclusivity = 1,
+      .vars = &kGroup,
+      .reach = Reach::process,
+      .open = [](const ModuleParameters& parameters, const config::Store& store) -> Result<Modules> {
+        OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+        const auto open_rail = [&](const ModuleParameters& below,
+                                   std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
+          Config own = config;
+          if (rail != 0) own.fabric = fmt::format("{}/{}", config.fabric, rail);
+          OPAL_TRY_ASSIGN(auto module, Module::open(below, own));
+          return std::unique_ptr<btl::Module>{std::move(module)};
+        };
+        return rails::open_rails(parameters, config.rails, open_rail);
+      },
+  };
+  return kComponent;
 }
 
 }  // namespace opal::btl::sim

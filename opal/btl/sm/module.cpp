@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "opal/btl/component.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/sm/single_copy/cma.hpp"
@@ -299,6 +300,27 @@ void Module::disarm() noexcept {
   armed_ = false;
   receiver_.back_pressure().withdraw();
   receiver_.inbox().sleeping().store(0, std::memory_order_relaxed);
+}
+
+// ---- Component --------------------------------------------------------------------------------------------------
+
+const Component& component() noexcept {
+  static constexpr Component kComponent{
+      .name = "sm",
+      .summary = "Shared memory between processes of one host",
+      .exclusivity = kExclusivity,
+      .vars = &kGroup,
+      // Errors: os (/proc cannot be read, so that the module has no address).
+      .usable = [](const config::Store&) noexcept -> Result<void> {
+        OPAL_TRY(Address::here({}, {}));
+        return {};
+      },
+      .open = [](const ModuleParameters& parameters, const config::Store& store) -> Result<Modules> {
+        OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+        return only(Module::open(parameters, config));
+      },
+  };
+  return kComponent;
 }
 
 }  // namespace opal::btl::sm

@@ -3,6 +3,7 @@
 #include "opal/btl/smcuda/module.hpp"
 
 #include <utility>
+#include "opal/btl/component.hpp"
 
 namespace opal::btl::smcuda {
 
@@ -75,6 +76,29 @@ Result<void> Module::release_remote_memory() noexcept {
     peer.imports.release();
   }
   return {};
+}
+
+// ---- Component --------------------------------------------------------------------------------------------------
+
+const Component& component() noexcept {
+  static constexpr Component kComponent{
+      .name = "smcuda",
+      .summary = "Shared memory between processes of one host, and GPU memory by CUDA IPC; takes the place of sm",
+      .exclusivity = kExclusivity,
+      .vars = &kGroup,
+      .usable = [](const config::Store&) noexcept { return gpu::usable(); },
+      .open = [](const ModuleParameters& parameters, const config::Store& store) -> Result<Modules> {
+        Settings settings;
+        OPAL_TRY_ASSIGN(settings.own, store.load(kGroup));
+        OPAL_TRY_ASSIGN(settings.host, store.load(sm::kGroup));
+        OPAL_TRY_ASSIGN(settings.gpu, store.load(gpu::kGroup));
+        OPAL_TRY_ASSIGN(const rcache::Config registrations, store.load(rcache::kGroup));
+        // Its limits count registrations with a device; they do not apply to mappings of peers' GPU memory.
+        settings.cache.leave_pinned = registrations.leave_pinned;
+        return only(Module::open(parameters, settings));
+      },
+  };
+  return kComponent;
 }
 
 }  // namespace opal::btl::smcuda

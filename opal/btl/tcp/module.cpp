@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "opal/btl/component.hpp"
 #include "opal/btl/shared/host.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
@@ -236,6 +237,23 @@ bool Module::arm_wake_up() noexcept {
   skip_ = 0;  // the first progress() after the sleep polls the kernel
   reactor_.collect();
   return !reactor_.has_work();
+}
+
+// ---- Component --------------------------------------------------------------------------------------------------
+
+const Component& component() noexcept {
+  static constexpr Component kComponent{
+      .name = "tcp",
+      .summary = "TCP connections between any hosts",
+      .exclusivity = 100,
+      .vars = &kGroup,
+      .open = [](const ModuleParameters& parameters, const config::Store& store) -> Result<Modules> {
+        OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
+        config.connect_timeout = parameters.connect_timeout;
+        return only(Module::open(parameters, config));
+      },
+  };
+  return kComponent;
 }
 
 }  // namespace opal::btl::tcp

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/verbs/module.hpp"
 
+#include "opal/btl/component.hpp"
+#include "opal/btl/rails/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/memory_limits.hpp"
 #include "opal/core/log.hpp"
@@ -132,6 +134,41 @@ void Module::finish(RdmaOperation& operation, const Error& why) noexcept {
 Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   post_collected();
   return DeviceTransport::flush(to, completion);
+}
+
+// ---- Component --------------------------------------------------------------------------------------------------
+
+namespace {
+
+Result<Modules> open_devices(const ModuleParameters& parameters, const config::Store& store) {
+  OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
+  config.connect_timeout = parameters.connect_timeout;
+  const auto open_rail = [&](const ModuleParameters& below, std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
+    OPAL_TRY_ASSIGN(auto module, Module::open(below, config, rail));
+    return std::unique_ptr<btl::Module>{std::move(module)};
+  };
+  OPAL_TRY_ASSIGN(Modules modules, rails::open_rails(parameters, config.rails, open_rail));
+  if (auto* const joined = dynamic_cast<rails::Module*>(modules.front().get()); joined != nullptr) {
+    for (const auto& rail : joined->rails()) {
+      static_cast<Module&>(*rail).set_other_rails(
+          [joined](const btl::Endpoint& endpoint) { return joined->has_other_route(endpoint); });
+    }
+  }
+  return modules;
+}
+
+}  // namespace
+
+const Component& component() noexcept {
+  static constexpr Component kComponent{
+      .name = "verbs",
+      .summary = kSummary,
+      .exclusivity = kExclusivity,
+      .vars = &kGroup,
+      .usable = [](const config::Store&) noexcept { return devices_present(); },
+      .open = &open_devices,
+  };
+  return kComponent;
 }
 
 }  // namespace opal::btl::verbs
