@@ -63,12 +63,11 @@ std::optional<const void*> predefined(Call& /*call*/, MPI_Datatype /*type*/, int
 template <class Handle>
 int create(Call& call, int (*copy)(Handle, int, void*, void*, void*, int*), int (*destroy)(Handle, int, void*, void*),
            int* keyval, void* extra_state) {
-  return call.answer(keyval, "keyval", [&] { return keys_of(call, Handle{}).create(copy, destroy, extra_state); });
+  return call.answer(keyval, keys_of(call, Handle{}).create(copy, destroy, extra_state));
 }
 
 template <class Handle>
 int free_key(Call& call, int* keyval) {
-  call.pointer(keyval, "keyval");
   if (!keys_of(call, Handle{}).free(*keyval)) {
     call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that the application created");
   }
@@ -88,7 +87,6 @@ template <class Handle>
 int get(Call& call, Handle handle, int keyval, void* result, int* flag) {
   auto* const object = call.object(handle);
   call.pointer(result, "attribute_val");
-  call.pointer(flag, "flag");
   *flag = 1;
   if (const auto value = predefined(call, handle, keyval)) {
     *flag = *value != nullptr || keyval != MPI_APPNUM;

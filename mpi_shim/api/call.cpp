@@ -58,7 +58,6 @@ std::shared_ptr<const comm::Errhandler> Call::errhandler(MPI_Errhandler handle, 
 }
 
 int Call::answer_info(info::Info::Entries entries, MPI_Info* info) {
-  pointer(info, "info");
   auto made = handle::create<info::Info>(std::move(entries));
   if (!made) fail_class(MPI_ERR_NO_MEM);
   *info = handle::to_handle<MPI_Info>(*made->detach());  // the application's reference
@@ -67,10 +66,8 @@ int Call::answer_info(info::Info::Entries entries, MPI_Info* info) {
 
 int Call::answer_name(const std::string& name, char* text, int* length) {
   pointer(text, "name");
-  return answer(length, "resultlen", [&] {
-    *std::copy(name.begin(), name.end(), text) = '\0';
-    return static_cast<int>(name.size());
-  });
+  *std::copy(name.begin(), name.end(), text) = '\0';
+  return answer(length, static_cast<int>(name.size()));
 }
 
 void Call::target(rma::Window* window, int rank, const char* argument) {

@@ -9,6 +9,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "mpi_shim/info/info.hpp"
@@ -197,13 +198,14 @@ class Call {
     if (pointer == nullptr) [[unlikely]]
       fail_null(argument);
   }
-
-  /// The handle at `place`.
-  template <class Handle>
-  Handle at(const Handle* place, const char* argument) {
-    pointer(place, argument);
-    return *place;
+  /// As pointer(), before any argument is checked: an error is raised on `scope`.
+  void result(const void* pointer, const char* argument, ErrorScope scope) {
+    if (pointer != nullptr) [[likely]]
+      return;
+    scope_ = scope;
+    fail_null(argument);
   }
+
   /// The topology of `comm`; an error if it is not a T.  `kind` names the topology in the message.
   template <class T>
   const T* topology(const comm::Communicator* comm, const char* kind) {
@@ -212,11 +214,10 @@ class Call {
     return found;
   }
 
-  /// Ends a query function: stores the result of `ask()` in `*result`.
-  template <class T, class Ask>
-  int answer(T* result, const char* argument, Ask&& ask) {
-    pointer(result, argument);
-    *result = ask();
+  /// Ends a query function: stores its result.
+  template <class T>
+  static int answer(T* result, std::type_identity_t<T> value) {
+    *result = value;
     return MPI_SUCCESS;
   }
   /// As answer(), with the handle of a new info object of these entries.

@@ -61,12 +61,10 @@ OPAL_MPI_FUNCTION(int, Finalized, (int* flag)) {
 }
 
 OPAL_MPI_CALL(Query_thread, (Call & call, int* provided)) {
-  return call.answer(provided, "provided", [&] { return call.process().thread_level(); });
+  return call.answer(provided, call.process().thread_level());
 }
 
-OPAL_MPI_CALL(Is_thread_main, (Call & call, int* flag)) {
-  return call.answer(flag, "flag", [&] { return call.process().is_main_thread(); });
-}
+OPAL_MPI_CALL(Is_thread_main, (Call & call, int* flag)) { return call.answer(flag, call.process().is_main_thread()); }
 
 OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
   Process* const process = Process::current();
@@ -79,8 +77,6 @@ OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
 }
 
 OPAL_MPI_CALL(Get_processor_name, (Call & call, char* name, int* resultlen)) {
-  call.pointer(name, "name");
-  call.pointer(resultlen, "resultlen");
   return call.answer_name(opal::host_name().substr(0, MPI_MAX_PROCESSOR_NAME - 1), name, resultlen);
 }
 

@@ -14,8 +14,7 @@ comm::Errhandler calling(MPI_Win_errhandler_function* own) { return {Kind::win_f
 template <class Function>
 int create(Call& call, Function* own, MPI_Errhandler* errhandler) {
   if (own == nullptr) call.fail(MPI_ERR_ARG, "the function of the error handler is a null pointer");
-  return call.answer(errhandler, "errhandler",
-                     [&] { return new_handle(std::make_shared<const comm::Errhandler>(calling(own))); });
+  return call.answer(errhandler, new_handle(std::make_shared<const comm::Errhandler>(calling(own))));
 }
 
 template <class Handle>
@@ -29,8 +28,7 @@ int set(Call& call, Handle object, MPI_Errhandler errhandler) {
 
 template <class Handle>
 int get(Call& call, Handle object, MPI_Errhandler* errhandler) {
-  const auto* const found = call.object(object);
-  return call.answer(errhandler, "errhandler", [&] { return new_handle(found->errhandler.get()); });
+  return call.answer(errhandler, new_handle(call.object(object)->errhandler.get()));
 }
 
 template <class Handle>
@@ -52,7 +50,7 @@ OPAL_MPI_FORWARD(Comm_call_errhandler, call_handler)
 OPAL_MPI_FORWARD(Win_call_errhandler, call_handler)
 
 OPAL_MPI_CALL_ANY_TIME(Errhandler_free, (Call & call, MPI_Errhandler* errhandler)) {
-  if (find_errhandler(call.at(errhandler, "errhandler")) == nullptr) {
+  if (find_errhandler(*errhandler) == nullptr) {
     call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler");
   }
   if (auto* object = handle::find<ErrhandlerObject>(*errhandler)) free_handle(*object);

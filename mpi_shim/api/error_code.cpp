@@ -13,7 +13,7 @@ OPAL_MPI_CALL_ANY_TIME(Error_class, (Call & call, int errorcode, int* errorclass
   const bool is_class = error_class_name(errorcode) != nullptr;
   const auto found = is_class ? std::optional{errorcode} : UserErrors::of_process().class_of(errorcode);
   if (!found) call.fail(MPI_ERR_ARG, "argument errorcode is no error code");
-  return call.answer(errorclass, "errorclass", [&] { return *found; });
+  return call.answer(errorclass, *found);
 }
 
 OPAL_MPI_CALL_ANY_TIME(Error_string, (Call & call, int errorcode, char* string, int* resultlen)) {
@@ -26,15 +26,13 @@ OPAL_MPI_CALL_ANY_TIME(Error_string, (Call & call, int errorcode, char* string, 
 }
 
 OPAL_MPI_CALL_ANY_TIME(Add_error_class, (Call & call, int* errorclass)) {
-  return call.answer(errorclass, "errorclass", [] { return UserErrors::of_process().add_class(); });
+  return call.answer(errorclass, UserErrors::of_process().add_class());
 }
 
 OPAL_MPI_CALL_ANY_TIME(Add_error_code, (Call & call, int errorclass, int* errorcode)) {
-  call.pointer(errorcode, "errorcode");
   const auto added = UserErrors::of_process().add_code(errorclass);
   if (!added) call.fail(MPI_ERR_ARG, "argument errorclass is no error class");
-  *errorcode = *added;
-  return MPI_SUCCESS;
+  return call.answer(errorcode, *added);
 }
 
 OPAL_MPI_CALL_ANY_TIME(Add_error_string, (Call & call, int errorcode, const char* string)) {

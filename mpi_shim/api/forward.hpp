@@ -5,6 +5,7 @@
 //
 // defines MPI_Recv_init as  return new_receive(call, buf, count, ..., request, Start::later);  with the parameters of
 // functions.def, and with the extra arguments of the macro after them.
+// Before that it checks that the pointers to results are not null, which the function then need not do.
 //
 //   OPAL_MPI_CALL(Group_size, (Call& call, MPI_Group group, int* size)) { ... }
 //
@@ -18,11 +19,14 @@
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 
-#define OPAL_MPI_FORWARD_WHEN(when, name, function, ...)                                                               \
-  OPAL_MPI_FUNCTION(int, name, OPAL_MPI_PARAMETERS_##name) {                                                           \
-    return Call::run(                                                                                                  \
-        "MPI_" #name, [&](Call& call) { return function(call OPAL_MPI_ARGUMENTS_##name __VA_OPT__(, ) __VA_ARGS__); }, \
-        Call::When::when);                                                                                             \
+#define OPAL_MPI_FORWARD_WHEN(when, name, function, ...)                                                     \
+  OPAL_MPI_FUNCTION(int, name, OPAL_MPI_PARAMETERS_##name) {                                                 \
+    return Call::run(                                                                                        \
+        "MPI_" #name,                                                                                        \
+        [&](Call& call) {                                                                                    \
+          OPAL_MPI_CHECKS_##name return function(call OPAL_MPI_ARGUMENTS_##name __VA_OPT__(, ) __VA_ARGS__); \
+        },                                                                                                   \
+        Call::When::when);                                                                                   \
   }
 #define OPAL_MPI_FORWARD(...) OPAL_MPI_FORWARD_WHEN(running, __VA_ARGS__)
 #define OPAL_MPI_FORWARD_ANY_TIME(...) OPAL_MPI_FORWARD_WHEN(any_time, __VA_ARGS__)

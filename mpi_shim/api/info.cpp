@@ -29,7 +29,6 @@ void check_key(Call& call, const char* key) {
 const std::string* find_value(Call& call, MPI_Info handle, const char* key, int* flag) {
   const info::Info* const info = checked(call, handle);
   check_key(call, key);
-  call.pointer(flag, "flag");
   const std::string* const found = info->find(key);
   *flag = found != nullptr;
   return found;
@@ -69,7 +68,7 @@ OPAL_MPI_CALL_ANY_TIME(Info_dup, (Call & call, MPI_Info info, MPI_Info* newinfo)
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_free, (Call & call, MPI_Info* info)) {
-  info::Info* const object = checked_writable(call, call.at(info, "info"));
+  info::Info* const object = checked_writable(call, *info);
   object->retire();
   *info = MPI_INFO_NULL;
   return MPI_SUCCESS;
@@ -102,7 +101,6 @@ OPAL_MPI_CALL_ANY_TIME(Info_get, (Call & call, MPI_Info info, const char* key, i
 
 OPAL_MPI_CALL_ANY_TIME(Info_get_string,
                        (Call & call, MPI_Info info, const char* key, int* buflen, char* value, int* flag)) {
-  call.pointer(buflen, "buflen");
   if (*buflen > 0) call.pointer(value, "value");
   const std::string* const found = find_value(call, info, key, flag);
   if (found == nullptr) return MPI_SUCCESS;
@@ -112,15 +110,13 @@ OPAL_MPI_CALL_ANY_TIME(Info_get_string,
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_get_valuelen, (Call & call, MPI_Info info, const char* key, int* valuelen, int* flag)) {
-  call.pointer(valuelen, "valuelen");
   const std::string* const found = find_value(call, info, key, flag);
   if (found != nullptr) *valuelen = static_cast<int>(found->size());
   return MPI_SUCCESS;
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_get_nkeys, (Call & call, MPI_Info info, int* nkeys)) {
-  const info::Info* const object = checked(call, info);
-  return call.answer(nkeys, "nkeys", [&] { return static_cast<int>(object->entries().size()); });
+  return call.answer(nkeys, static_cast<int>(checked(call, info)->entries().size()));
 }
 
 OPAL_MPI_CALL_ANY_TIME(Info_get_nthkey, (Call & call, MPI_Info info, int n, char* key)) {

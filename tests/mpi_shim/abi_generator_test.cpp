@@ -112,8 +112,19 @@ TEST(AbiGenerator, WritesBothPrototypes) {
 TEST(AbiGenerator, WritesParametersAndArguments) {
   const std::string macros = opal::mpi::abi::emit_parameters(parsed(kSmallTable));
   EXPECT_THAT(macros, HasSubstr("#define OPAL_MPI_PARAMETERS_Send (const void* buf, int count, MPI_Comm comm)\n"
-                                "#define OPAL_MPI_ARGUMENTS_Send , buf , count , comm\n"));
+                                "#define OPAL_MPI_ARGUMENTS_Send , buf , count , comm\n"
+                                "#define OPAL_MPI_CHECKS_Send\n"));
   EXPECT_THAT(macros, HasSubstr("#define OPAL_MPI_PARAMETERS_Wtime (void)\n#define OPAL_MPI_ARGUMENTS_Wtime\n"));
+}
+
+TEST(AbiGenerator, ChecksPointersToResultsAndNoOthers) {
+  const std::string macros = opal::mpi::abi::emit_parameters(
+      parsed("[g]\nint Group_size(MPI_Group group, int* size)\n"
+             "int Dist(MPI_Comm comm, int* weights, const int* ranks, void* buf, int dims[], MPI_Comm* newcomm)\n"
+             "int Test(MPI_Request* request, MPI_User_function_c* copy, MPI_Status* status)\n"));
+  EXPECT_THAT(macros, HasSubstr("#define OPAL_MPI_CHECKS_Group_size call.result(size, \"size\", {});\n"));
+  EXPECT_THAT(macros, HasSubstr("#define OPAL_MPI_CHECKS_Dist call.result(newcomm, \"newcomm\", comm);\n"));
+  EXPECT_THAT(macros, HasSubstr("#define OPAL_MPI_CHECKS_Test call.result(request, \"request\", {});\n"));
 }
 
 TEST(AbiGenerator, RefusesOnTheHandlerOfTheObjectTheFunctionNames) {

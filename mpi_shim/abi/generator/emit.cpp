@@ -34,6 +34,15 @@ std::string scope_parameter(const Function& function) {
   return {};
 }
 
+/// Whether the function stores a result through the parameter, which must not be null then.  Weights may be
+/// MPI_UNWEIGHTED, and statuses be ignored; for void* and char* the function decides.
+bool is_result(const Parameter& parameter) {
+  const std::string_view type = parameter.type;
+  if (!parameter.array.empty() || !type.ends_with('*') || parameter.name.ends_with("weights")) return false;
+  const bool is_handle = type.starts_with("MPI_") && type.find("_function") == std::string_view::npos;
+  return type == "int*" || (is_handle && type != "MPI_Status*");
+}
+
 /// The definition of an entry point that raises an "unsupported" error.
 std::string refusal(const Function& function) {
   const std::string quoted = "\"MPI_" + function.name + '"';
@@ -90,6 +99,13 @@ std::string emit_parameters(const Table& table) {
       out << "#define OPAL_MPI_PARAMETERS_" << function.name << " (" << parameters(function, true) << ")\n"
           << "#define OPAL_MPI_ARGUMENTS_" << function.name;
       for (const Parameter& parameter : function.parameters) out << " , " << parameter.name;
+      const std::string scope = scope_parameter(function);
+      out << "\n#define OPAL_MPI_CHECKS_" << function.name;
+      for (const Parameter& parameter : function.parameters) {
+        if (!is_result(parameter)) continue;
+        out << " call.result(" << parameter.name << ", \"" << parameter.name << "\", " << (scope.empty() ? "{}" : scope)
+            << ");";
+      }
       out << '\n';
     }
   }

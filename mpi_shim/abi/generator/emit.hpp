@@ -11,7 +11,8 @@ namespace opal::mpi::abi {
 /// mpi_functions.h: the prototypes of all functions under both names.
 std::string emit_prototypes(const Table& table);
 
-/// The parameters and the arguments of each function as macros, for OPAL_MPI_FORWARD (mpi_shim/api/forward.hpp).
+/// The parameters and the arguments of each function, and the checks of the pointers to its results, as macros for
+/// OPAL_MPI_FORWARD (mpi_shim/api/forward.hpp).
 std::string emit_parameters(const Table& table);
 
 /// A C++ file with one entry point for each function that the table does not mark as implemented.  Most of these entry

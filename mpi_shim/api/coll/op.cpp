@@ -8,7 +8,6 @@ namespace {
 
 template <class Function>
 int create(Call& call, Function* function, int commute, MPI_Op* op) {
-  call.pointer(op, "op");
   if (function == nullptr) call.fail(MPI_ERR_ARG, "argument user_fn is a null pointer");
   auto made = handle::create<op::Op>(function, commute != 0);
   if (!made) call.fail_class(MPI_ERR_NO_MEM);
@@ -34,7 +33,7 @@ int reduce_local(Call& call, const void* inbuf, void* inoutbuf, MPI_Count count,
 OPAL_MPI_FORWARD_BOTH(Op_create, create)
 
 OPAL_MPI_CALL(Op_free, (Call & call, MPI_Op* op)) {
-  op::Op* const object = call.any_op(call.at(op, "op"));
+  op::Op* const object = call.any_op(*op);
   if (object->is_predefined()) call.fail(MPI_ERR_OP, "a predefined operation cannot be freed");
   object->retire();
   *op = MPI_OP_NULL;
@@ -42,8 +41,7 @@ OPAL_MPI_CALL(Op_free, (Call & call, MPI_Op* op)) {
 }
 
 OPAL_MPI_CALL(Op_commutative, (Call & call, MPI_Op op, int* commute)) {
-  const op::Op* const object = call.any_op(op);
-  return call.answer(commute, "commute", [&] { return object->is_commutative(); });
+  return call.answer(commute, call.any_op(op)->is_commutative());
 }
 
 OPAL_MPI_FORWARD_BOTH(Reduce_local, reduce_local)

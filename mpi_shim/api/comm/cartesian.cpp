@@ -56,7 +56,6 @@ OPAL_MPI_CALL(Dims_create, (Call & call, int nnodes, int ndims, int dims[])) {
 OPAL_MPI_CALL(Cart_create, (Call & call, MPI_Comm comm_old, int ndims, const int dims[], const int periods[],
                             int /*reorder*/, MPI_Comm* comm_cart)) {
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
-  call.pointer(comm_cart, "comm_cart");
   *comm_cart = MPI_COMM_NULL;  // the value after an error
   comm::Cartesian grid = described(call, parent, ndims, dims, periods);
   const int color = parent->rank() < grid.points() ? 0 : MPI_UNDEFINED;
@@ -67,13 +66,11 @@ OPAL_MPI_CALL(Cart_create, (Call & call, MPI_Comm comm_old, int ndims, const int
 OPAL_MPI_CALL(Cart_map, (Call & call, MPI_Comm comm, int ndims, const int dims[], const int periods[], int* newrank)) {
   const comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian grid = described(call, communicator, ndims, dims, periods);
-  return call.answer(newrank, "newrank",
-                     [&] { return communicator->rank() < grid.points() ? communicator->rank() : MPI_UNDEFINED; });
+  return call.answer(newrank, communicator->rank() < grid.points() ? communicator->rank() : MPI_UNDEFINED);
 }
 
 OPAL_MPI_CALL(Cartdim_get, (Call & call, MPI_Comm comm, int* ndims)) {
-  const comm::Cartesian* const grid = grid_of(call, call.comm(comm));
-  return call.answer(ndims, "ndims", [&] { return grid->dimensions(); });
+  return call.answer(ndims, grid_of(call, call.comm(comm))->dimensions());
 }
 
 OPAL_MPI_CALL(Cart_get, (Call & call, MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])) {
@@ -108,7 +105,6 @@ OPAL_MPI_CALL(Cart_coords, (Call & call, MPI_Comm comm, int rank, int maxdims, i
 OPAL_MPI_CALL(Cart_rank, (Call & call, MPI_Comm comm, const int coords[], int* rank)) {
   comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, communicator);
-  call.pointer(rank, "rank");
   if (!grid->dims.empty()) call.pointer(coords, "coords");
   const int found = grid->rank_of({coords, grid->dims.size()});
   if (found == MPI_PROC_NULL) {
@@ -121,8 +117,6 @@ OPAL_MPI_CALL(Cart_rank, (Call & call, MPI_Comm comm, const int coords[], int* r
 OPAL_MPI_CALL(Cart_shift, (Call & call, MPI_Comm comm, int direction, int disp, int* rank_source, int* rank_dest)) {
   comm::Communicator* const communicator = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, communicator);
-  call.pointer(rank_source, "rank_source");
-  call.pointer(rank_dest, "rank_dest");
   if (direction < 0 || direction >= grid->dimensions()) {
     call.fail(MPI_ERR_DIMS, "argument direction is " + std::to_string(direction) + ", but the grid has " +
                                 std::to_string(grid->dimensions()) + " dimensions");
@@ -136,7 +130,6 @@ OPAL_MPI_CALL(Cart_shift, (Call & call, MPI_Comm comm, int direction, int disp, 
 OPAL_MPI_CALL(Cart_sub, (Call & call, MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm)) {
   comm::Communicator* const parent = call.comm(comm);
   const comm::Cartesian* const grid = grid_of(call, parent);
-  call.pointer(newcomm, "newcomm");
   if (grid->dimensions() > 0) call.pointer(remain_dims, "remain_dims");
   // The color: ranks with equal coordinates in the dropped dimensions form one new communicator.
   std::vector<int> here(grid->dims.size());

@@ -14,14 +14,12 @@ namespace {
 
 template <class T, class Ask>
 int ask(Call& call, MPI_Comm handle, T* result, Ask&& ask) {
-  const comm::Communicator* const communicator = call.comm(handle);
-  return call.answer(result, "result", [&] { return std::invoke(ask, *communicator); });
+  return call.answer(result, std::invoke(ask, std::as_const(*call.comm(handle))));
 }
 
 int dup(Call& call, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   comm::Communicator* const parent = call.comm(comm);
   call.info(info);
-  call.pointer(newcomm, "newcomm");
   *newcomm = MPI_COMM_NULL;  // the value after an error of a copy callback
   return hand_out(call, duplicate(call.process().communicators(), *parent), newcomm);
 }
@@ -29,8 +27,6 @@ int dup(Call& call, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
 int idup(Call& call, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
   comm::Communicator* const parent = call.comm(comm);
   call.info(info);
-  call.pointer(newcomm, "newcomm");
-  call.pointer(request, "request");
   Request* started = nullptr;
   call.finish(start_duplicating(call.process().communicators(), *parent, newcomm, started));
   *request = started->mpi_handle();
@@ -60,7 +56,7 @@ bool is_pending(comm::Communicator& comm) {
 
 /// MPI_Comm_free, and with `wait` MPI_Comm_disconnect, which first waits for pending communication of all ranks.
 int release(Call& call, MPI_Comm* comm, bool wait) {
-  comm::Communicator* const communicator = call.comm(call.at(comm, "comm"));
+  comm::Communicator* const communicator = call.comm(*comm);
   if (communicator->is_predefined()) call.fail(MPI_ERR_COMM, "a predefined communicator cannot be freed");
   if (wait) {
     communicator->engine().wait_until([&] { return !is_pending(*communicator); },
@@ -104,7 +100,6 @@ OPAL_MPI_CALL(Comm_get_info, (Call & call, MPI_Comm comm, MPI_Info* info_used)) 
 
 OPAL_MPI_CALL(Comm_split, (Call & call, MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
   comm::Communicator* const parent = call.comm(comm);
-  call.pointer(newcomm, "newcomm");
   if (color < 0 && color != MPI_UNDEFINED) {
     call.fail(MPI_ERR_ARG, "argument color is " + std::to_string(color) + ", but colours are 0 or more");
   }
@@ -114,7 +109,6 @@ OPAL_MPI_CALL(Comm_split, (Call & call, MPI_Comm comm, int color, int key, MPI_C
 OPAL_MPI_CALL(Comm_split_type,
               (Call & call, MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm)) {
   comm::Communicator* const parent = call.comm(comm);
-  call.pointer(newcomm, "newcomm");
   call.info(info);
   int color = MPI_UNDEFINED;
   if (split_type == MPI_COMM_TYPE_SHARED || names_shared_memory(split_type, info)) {
@@ -130,7 +124,6 @@ OPAL_MPI_CALL(Comm_split_type,
 OPAL_MPI_CALL(Comm_create, (Call & call, MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
   comm::Communicator* const parent = call.comm(comm);
   const auto members = call.group(group);
-  call.pointer(newcomm, "newcomm");
   check_subset(call, *parent, *members);
   return hand_out(call, create(call.process().communicators(), *parent, members), newcomm);
 }
@@ -139,7 +132,6 @@ OPAL_MPI_CALL(Comm_create_group, (Call & call, MPI_Comm comm, MPI_Group group, i
   comm::Communicator* const parent = call.intracomm(comm);
   const auto members = call.group(group);
   call.send_tag(tag);
-  call.pointer(newcomm, "newcomm");
   check_subset(call, *parent, *members);
   return hand_out(call, create_group(call.process().communicators(), *parent, members, tag), newcomm);
 }
@@ -147,7 +139,6 @@ OPAL_MPI_CALL(Comm_create_group, (Call & call, MPI_Comm comm, MPI_Group group, i
 OPAL_MPI_CALL(Comm_compare, (Call & call, MPI_Comm comm1, MPI_Comm comm2, int* result)) {
   const comm::Communicator* const first = call.comm(comm1, "comm1");
   const comm::Communicator* const second = call.comm(comm2, "comm2");
-  call.pointer(result, "result");
   if (first == second) {
     *result = MPI_IDENT;
   } else if (first->is_inter() != second->is_inter()) {

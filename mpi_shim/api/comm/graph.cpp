@@ -64,7 +64,6 @@ void store(const std::vector<int>& values, int* target, int room) {
 
 OPAL_MPI_CALL(Topo_test, (Call & call, MPI_Comm comm, int* status)) {
   const comm::Communicator* const communicator = call.comm(comm);
-  call.pointer(status, "status");
   *status = MPI_UNDEFINED;
   if (communicator->topology_as<comm::Cartesian>() != nullptr) *status = MPI_CART;
   if (communicator->topology_as<comm::Graph>() != nullptr) *status = MPI_GRAPH;
@@ -75,7 +74,6 @@ OPAL_MPI_CALL(Topo_test, (Call & call, MPI_Comm comm, int* status)) {
 OPAL_MPI_CALL(Graph_create, (Call & call, MPI_Comm comm_old, int nnodes, const int indx[], const int edges[],
                              int /*reorder*/, MPI_Comm* comm_graph)) {
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
-  call.pointer(comm_graph, "comm_graph");
   comm::Graph graph = described(call, parent, nnodes, indx, edges);
   const int color = parent->rank() < nnodes ? 0 : MPI_UNDEFINED;
   return hand_out(call, split(call.process().communicators(), *parent, color, 0), comm_graph,
@@ -85,14 +83,11 @@ OPAL_MPI_CALL(Graph_create, (Call & call, MPI_Comm comm_old, int nnodes, const i
 OPAL_MPI_CALL(Graph_map, (Call & call, MPI_Comm comm, int nnodes, const int indx[], const int edges[], int* newrank)) {
   const comm::Communicator* const communicator = call.intracomm(comm);
   described(call, communicator, nnodes, indx, edges);
-  return call.answer(newrank, "newrank",
-                     [&] { return communicator->rank() < nnodes ? communicator->rank() : MPI_UNDEFINED; });
+  return call.answer(newrank, communicator->rank() < nnodes ? communicator->rank() : MPI_UNDEFINED);
 }
 
 OPAL_MPI_CALL(Graphdims_get, (Call & call, MPI_Comm comm, int* nnodes, int* nedges)) {
   const auto* const graph = call.topology<comm::Graph>(call.comm(comm), "graph");
-  call.pointer(nnodes, "nnodes");
-  call.pointer(nedges, "nedges");
   *nnodes = static_cast<int>(graph->index.size());
   *nedges = static_cast<int>(graph->edges.size());
   return MPI_SUCCESS;
@@ -111,7 +106,7 @@ OPAL_MPI_CALL(Graph_neighbors_count, (Call & call, MPI_Comm comm, int rank, int*
   const comm::Communicator* const communicator = call.comm(comm);
   const auto* const graph = call.topology<comm::Graph>(communicator, "graph");
   call.rank("rank", rank, communicator->size(), "argument comm");
-  return call.answer(nneighbors, "nneighbors", [&] { return static_cast<int>(graph->neighbours(rank).size()); });
+  return call.answer(nneighbors, static_cast<int>(graph->neighbours(rank).size()));
 }
 
 OPAL_MPI_CALL(Graph_neighbors, (Call & call, MPI_Comm comm, int rank, int maxneighbors, int neighbors[])) {
@@ -129,7 +124,6 @@ OPAL_MPI_CALL(Dist_graph_create_adjacent,
                int outdegree, const int destinations[], const int destweights[], MPI_Info info, int /*reorder*/,
                MPI_Comm* comm_dist_graph)) {
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
-  call.pointer(comm_dist_graph, "comm_dist_graph");
   call.info(info);
   if (indegree < 0 || outdegree < 0) call.fail(MPI_ERR_ARG, "argument indegree or outdegree is negative");
   check_ranks(call, *parent, indegree, sources, "sources");
@@ -152,7 +146,6 @@ OPAL_MPI_CALL(Dist_graph_create, (Call & call, MPI_Comm comm_old, int n, const i
                                   const int destinations[], const int weights[], MPI_Info info, int /*reorder*/,
                                   MPI_Comm* comm_dist_graph)) {
   comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
-  call.pointer(comm_dist_graph, "comm_dist_graph");
   call.info(info);
   if (n < 0) call.fail(MPI_ERR_ARG, "argument n is negative");
   check_ranks(call, *parent, n, sources, "sources");
@@ -179,9 +172,6 @@ OPAL_MPI_CALL(Dist_graph_create, (Call & call, MPI_Comm comm_old, int n, const i
 
 OPAL_MPI_CALL(Dist_graph_neighbors_count, (Call & call, MPI_Comm comm, int* indegree, int* outdegree, int* weighted)) {
   const auto* const graph = call.topology<comm::DistGraph>(call.comm(comm), "distributed graph");
-  call.pointer(indegree, "indegree");
-  call.pointer(outdegree, "outdegree");
-  call.pointer(weighted, "weighted");
   *indegree = static_cast<int>(graph->sources.size());
   *outdegree = static_cast<int>(graph->destinations.size());
   *weighted = graph->weighted;

@@ -19,7 +19,6 @@ int combine(Call& call, MPI_Group group1, MPI_Group group2, MPI_Group* newgroup,
             std::vector<int> (*operation)(const comm::Group&, const comm::Group&)) {
   const auto first = call.group(group1, "group1");
   const auto second = call.group(group2, "group2");
-  call.pointer(newgroup, "newgroup");
   return store_new_group(call, operation(*first, *second), newgroup);
 }
 
@@ -46,7 +45,6 @@ int choose(Call& call, const comm::Group& group, const std::vector<int>& ranks, 
 
 int choose_list(Call& call, MPI_Group handle, int n, const int ranks[], MPI_Group* newgroup, Choice choice) {
   const auto group = call.group(handle);
-  call.pointer(newgroup, "newgroup");
   if (n < 0) call.fail_count(n, "n");
   if (n > 0) call.pointer(ranks, "ranks");
   // Some rank would occur twice.  Refused before `ranks` is read: the array may have fewer than n elements.
@@ -59,7 +57,6 @@ int choose_list(Call& call, MPI_Group handle, int n, const int ranks[], MPI_Grou
 
 int choose_ranges(Call& call, MPI_Group handle, int n, int ranges[][3], MPI_Group* newgroup, Choice choice) {
   const auto group = call.group(handle);
-  call.pointer(newgroup, "newgroup");
   if (n < 0) call.fail_count(n, "n");
   if (n > 0) call.pointer(ranges, "ranges");
   std::vector<int> ranks;
@@ -80,17 +77,15 @@ int choose_ranges(Call& call, MPI_Group handle, int n, int ranges[][3], MPI_Grou
 }  // namespace
 
 OPAL_MPI_CALL(Group_size, (Call & call, MPI_Group group, int* size)) {
-  const auto members = call.group(group);
-  return call.answer(size, "size", [&] { return members->size(); });
+  return call.answer(size, call.group(group)->size());
 }
 
 OPAL_MPI_CALL(Group_rank, (Call & call, MPI_Group group, int* rank)) {
-  const auto members = call.group(group);
-  return call.answer(rank, "rank", [&] { return members->rank(); });
+  return call.answer(rank, call.group(group)->rank());
 }
 
 OPAL_MPI_CALL(Group_free, (Call & call, MPI_Group* group)) {
-  call.group(call.at(group, "group"));
+  call.group(*group);
   // MPI_GROUP_EMPTY is valid but has no object.  Communicators keep the group itself; only the handle ends.
   if (auto* object = handle::find<GroupObject>(*group)) object->retire();
   *group = MPI_GROUP_NULL;
@@ -100,7 +95,7 @@ OPAL_MPI_CALL(Group_free, (Call & call, MPI_Group* group)) {
 OPAL_MPI_CALL(Group_compare, (Call & call, MPI_Group group1, MPI_Group group2, int* result)) {
   const auto first = call.group(group1, "group1");
   const auto second = call.group(group2, "group2");
-  return call.answer(result, "result", [&] { return first->compare(*second); });
+  return call.answer(result, first->compare(*second));
 }
 
 OPAL_MPI_CALL(Group_translate_ranks,

@@ -5,9 +5,7 @@
 
 namespace mpi_shim::api {
 // Spawning is not supported, so no process has a parent.
-OPAL_MPI_CALL(Comm_get_parent, (Call & call, MPI_Comm* parent)) {
-  return call.answer(parent, "parent", [] { return MPI_COMM_NULL; });
-}
+OPAL_MPI_CALL(Comm_get_parent, (Call & call, MPI_Comm* parent)) { return call.answer(parent, MPI_COMM_NULL); }
 
 OPAL_MPI_CALL(Comm_create_from_group, (Call & call, MPI_Group group, const char* stringtag, MPI_Info info,
                                        MPI_Errhandler errhandler, MPI_Comm* newcomm)) {
@@ -15,7 +13,6 @@ OPAL_MPI_CALL(Comm_create_from_group, (Call & call, MPI_Group group, const char*
   const auto handler = call.errhandler(errhandler, comm::Errhandler::Kind::comm_function);
   call.info(info);
   call.pointer(stringtag, "stringtag");
-  call.pointer(newcomm, "newcomm");
   if (members->size() == 0) return hand_out(call, {}, newcomm);
   if (members->rank() == MPI_UNDEFINED) call.fail(MPI_ERR_GROUP, "this process is not in argument group");
   return hand_out(call, create_from_group(call.process().communicators(), members, stringtag, handler), newcomm);
@@ -29,7 +26,6 @@ OPAL_MPI_CALL(Intercomm_create_from_groups,
   const auto handler = call.errhandler(errhandler, comm::Errhandler::Kind::comm_function);
   call.info(info);
   call.pointer(stringtag, "stringtag");
-  call.pointer(newintercomm, "newintercomm");
   if (local->rank() == MPI_UNDEFINED) call.fail(MPI_ERR_GROUP, "this process is not in argument local_group");
   call.rank("local_leader", local_leader, local->size(), "argument local_group");
   if (local->rank() == local_leader) {
@@ -46,7 +42,6 @@ OPAL_MPI_CALL(Intercomm_create, (Call & call, MPI_Comm local_comm, int local_lea
   comm::Communicator* const local = call.intracomm(local_comm, "local_comm");
   call.rank("local_leader", local_leader, local->size(), "argument local_comm");
   call.send_tag(tag);
-  call.pointer(newintercomm, "newintercomm");
   comm::Communicator* peer = nullptr;
   if (local->rank() == local_leader) {
     peer = call.comm(peer_comm, "peer_comm");
@@ -58,18 +53,15 @@ OPAL_MPI_CALL(Intercomm_create, (Call & call, MPI_Comm local_comm, int local_lea
 
 OPAL_MPI_CALL(Intercomm_merge, (Call & call, MPI_Comm intercomm, int high, MPI_Comm* newintracomm)) {
   comm::Communicator* const parent = call.intercomm(intercomm, "intercomm");
-  call.pointer(newintracomm, "newintracomm");
   return hand_out(call, merge_sides(call.process().communicators(), *parent, high != 0), newintracomm);
 }
 
 OPAL_MPI_CALL(Comm_remote_size, (Call & call, MPI_Comm comm, int* size)) {
-  const comm::Communicator* const communicator = call.intercomm(comm);
-  return call.answer(size, "size", [&] { return communicator->remote_size(); });
+  return call.answer(size, call.intercomm(comm)->remote_size());
 }
 
 OPAL_MPI_CALL(Comm_remote_group, (Call & call, MPI_Comm comm, MPI_Group* group)) {
-  const comm::Communicator* const communicator = call.intercomm(comm);
-  return call.answer(group, "group", [&] { return new_handle(communicator->sides().other); });
+  return call.answer(group, new_handle(call.intercomm(comm)->sides().other));
 }
 
 }  // namespace mpi_shim::api

@@ -46,11 +46,6 @@ template <class Count>
 int envelope(Call& call, MPI_Datatype datatype, Count* integers, Count* addresses, Count* large_counts, Count* types,
              int* combiner) {
   const datatype::Datatype* const type = call.any_type(datatype);
-  call.pointer(integers, "num_integers");
-  call.pointer(addresses, "num_addresses");
-  if constexpr (sizeof(Count) > sizeof(int)) call.pointer(large_counts, "num_large_counts");
-  call.pointer(types, "num_datatypes");
-  call.pointer(combiner, "combiner");
   const datatype::Recipe& recipe = type->recipe();
   const Contents contents{recipe};
   if (large_counts == nullptr && !contents.large_counts.empty()) {
@@ -119,7 +114,6 @@ OPAL_MPI_CALL(Type_get_value_index,
               (Call & call, MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype* pair_type)) {
   call.any_type(value_type, "value_type");
   call.any_type(index_type, "index_type");
-  call.pointer(pair_type, "pair_type");
   *pair_type = MPI_DATATYPE_NULL;  // the standard's result if there is no such pair
   if (index_type != MPI_INT) return MPI_SUCCESS;
   if (value_type == MPI_FLOAT) *pair_type = MPI_FLOAT_INT;
@@ -132,7 +126,6 @@ OPAL_MPI_CALL(Type_get_value_index,
 }
 
 OPAL_MPI_CALL(Type_match_size, (Call & call, int typeclass, int size, MPI_Datatype* datatype)) {
-  call.pointer(datatype, "datatype");
   const auto match = [&](std::initializer_list<MPI_Datatype> candidates) {
     for (const MPI_Datatype candidate : candidates) {
       const auto* const type = handle::find<datatype::Datatype>(candidate);

@@ -24,7 +24,6 @@ class Construction {
   Construction(Call& call, datatype::Combiner combiner, MPI_Datatype* newtype) : call_(call), newtype_(newtype) {
     recipe_.combiner = combiner;
     recipe_.large_counts = std::string_view{call.function()}.ends_with("_c");
-    call_.pointer(newtype, "newtype");
   }
 
   /// The argument count; also the length of the following lists.
@@ -142,7 +141,6 @@ int darray(Call& call, int size, int rank, int ndims, const Count* gsizes, const
 }
 
 int by_fortran_kind(Call& call, int precision, int range, MPI_Datatype* newtype, datatype::Combiner combiner) {
-  call.pointer(newtype, "newtype");
   const auto found = datatype::fortran_kind(combiner, precision, range);
   if (!found) fail(call, found.error());
   *newtype = handle::to_handle<MPI_Datatype>(**found);

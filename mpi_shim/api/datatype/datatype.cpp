@@ -7,15 +7,12 @@ namespace {
 
 template <class Integer>
 int size_of(Call& call, MPI_Datatype datatype, Integer* size) {
-  const datatype::Datatype* const type = call.any_type(datatype);
-  return call.answer(size, "size", [&] { return narrowed<Integer>(type->size()); });
+  return call.answer(size, narrowed<Integer>(call.any_type(datatype)->size()));
 }
 
 template <class Integer>
 int bounds_of(Call& call, MPI_Datatype datatype, Integer* lb, Integer* extent, bool of_the_data) {
   const datatype::Datatype* const type = call.any_type(datatype);
-  call.pointer(lb, "lb");
-  call.pointer(extent, "extent");
   *lb = of_the_data ? type->true_lb() : type->lb();
   *extent = of_the_data ? type->true_extent() : type->extent();
   return MPI_SUCCESS;
@@ -24,13 +21,12 @@ int bounds_of(Call& call, MPI_Datatype datatype, Integer* lb, Integer* extent, b
 }  // namespace
 
 OPAL_MPI_CALL(Type_commit, (Call & call, MPI_Datatype* datatype)) {
-  datatype::Datatype* const type = call.any_type(call.at(datatype, "datatype"));
-  type->commit();
+  call.any_type(*datatype)->commit();
   return MPI_SUCCESS;
 }
 
 OPAL_MPI_CALL(Type_free, (Call & call, MPI_Datatype* datatype)) {
-  datatype::Datatype* const type = call.any_type(call.at(datatype, "datatype"));
+  datatype::Datatype* const type = call.any_type(*datatype);
   if (type->predefined_handle() != 0) call.fail(MPI_ERR_TYPE, "a predefined datatype cannot be freed");
   call.finish(type->attributes.clear(*datatype));
   type->retire();

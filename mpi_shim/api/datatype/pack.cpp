@@ -17,7 +17,6 @@ constexpr const char* kHasTooFewBytes = " has too few packed bytes";
 template <class Count>
 void check_packed(Call& call, const void* packed, const char* argument, const char* is_short, Count size,
                   const Count* position, std::uint64_t bytes) {
-  call.pointer(position, "position");
   if (bytes != 0) call.pointer(packed, argument);
   if (*position < 0 || *position > size || bytes > static_cast<std::uint64_t>(size - *position)) {
     call.fail(MPI_ERR_TRUNCATE, std::string{"argument "} + argument + is_short);
@@ -51,10 +50,8 @@ int pack_size(Call& call, Count incount, MPI_Datatype datatype, MPI_Comm comm, C
   call.comm(comm);
   const datatype::Datatype* const type = call.type(datatype);
   if (incount < 0) call.fail_count(incount, "incount");
-  return call.answer(size, "size", [&] {
-    const auto bytes = type->packed_size(incount);
-    return bytes ? narrowed<Count>(*bytes) : Count{MPI_UNDEFINED};
-  });
+  const auto bytes = type->packed_size(incount);
+  return call.answer(size, bytes ? narrowed<Count>(*bytes) : Count{MPI_UNDEFINED});
 }
 
 /// The checked arguments that the three functions for external32 have in common.
@@ -106,8 +103,7 @@ int unpack_external(Call& call, const char* datarep, const void* inbuf, Size ins
 
 template <class Size>
 int external_size(Call& call, const char* datarep, MPI_Count incount, MPI_Datatype datatype, Size* size) {
-  const External it{call, datarep, incount, datatype};
-  return call.answer(size, "size", [&] { return it.bytes; });
+  return call.answer(size, External{call, datarep, incount, datatype}.bytes);
 }
 
 }  // namespace

@@ -69,16 +69,9 @@ int bsend(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, i
   return give_done_request(request);
 }
 
-int ibsend(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
-           MPI_Request* request) {
-  call.pointer(request, "request");
-  return bsend(call, buf, count, datatype, dest, tag, handle, request);
-}
-
 int bsend_init(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
                MPI_Request* request) {
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
-  call.pointer(request, "request");
   if (dest == MPI_PROC_NULL) return give_no_proc_request(call, Start::later, handle, MPI_ANY_SOURCE, request);
   auto made = handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->engine(), comm->user(), buffer,
                                            dest, tag);
@@ -106,7 +99,6 @@ template <class Count>
 int detach(Call& call, void* address, Count* size, const MPI_Comm* comm = nullptr) {
   p2p::AttachedBuffer* const buffer = find(call, comm);
   call.pointer(address, "buffer_addr");
-  call.pointer(size, "size");
   const auto memory = buffer->detach();
   if (!memory) call.fail(MPI_ERR_BUFFER, "no buffer is attached");
   *static_cast<void**>(address) = memory->base;
@@ -119,16 +111,13 @@ int detach_from(Call& call, MPI_Comm comm, void* address, Count* size) {
 }
 
 int flush(Call& call, const MPI_Comm* comm = nullptr) {
-  p2p::AttachedBuffer* const buffer = find(call, comm);
-  buffer->flush();
+  find(call, comm)->flush();
   return MPI_SUCCESS;
 }
 int flush_of(Call& call, MPI_Comm comm) { return flush(call, &comm); }
 
 int iflush(Call& call, MPI_Request* request, const MPI_Comm* comm = nullptr) {
-  p2p::AttachedBuffer* const buffer = find(call, comm);
-  call.pointer(request, "request");
-  const auto started = buffer->start_flush();
+  const auto started = find(call, comm)->start_flush();
   if (!started) call.fail_class(MPI_ERR_NO_MEM);
   *request = (*started)->mpi_handle();
   return MPI_SUCCESS;
@@ -138,7 +127,7 @@ int iflush_of(Call& call, MPI_Comm comm, MPI_Request* request) { return iflush(c
 }  // namespace
 
 OPAL_MPI_FORWARD_BOTH(Bsend, bsend)
-OPAL_MPI_FORWARD_BOTH(Ibsend, ibsend)
+OPAL_MPI_FORWARD_BOTH(Ibsend, bsend)
 OPAL_MPI_FORWARD_BOTH(Bsend_init, bsend_init)
 OPAL_MPI_FORWARD_BOTH(Buffer_attach, attach)
 OPAL_MPI_FORWARD_BOTH(Comm_attach_buffer, attach_to)

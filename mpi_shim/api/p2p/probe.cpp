@@ -64,7 +64,6 @@ bool find(Call& call, comm::Communicator& comm, int source, Probing probing, Try
 /// MPI_Probe and MPI_Iprobe.
 int probe(Call& call, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status, Probing probing) {
   comm::Communicator* const communicator = check(call, comm, source, tag);
-  call.pointer(flag, "flag");
   Outcome outcome = kNoProcess;
   const auto try_probe = [&] { return communicator->engine().probe(communicator->user(), source, tag, outcome); };
   *flag = source == MPI_PROC_NULL || find(call, *communicator, source, probing, try_probe);
@@ -76,8 +75,6 @@ int probe(Call& call, int source, int tag, MPI_Comm comm, int* flag, MPI_Status*
 int matched_probe(Call& call, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* handle, MPI_Status* status,
                   Probing probing) {
   comm::Communicator* const communicator = check(call, comm, source, tag);
-  call.pointer(flag, "flag");
-  call.pointer(handle, "message");
   if (source == MPI_PROC_NULL) {
     *flag = 1;
     *handle = MPI_MESSAGE_NO_PROC;
@@ -102,7 +99,7 @@ int matched_probe(Call& call, int source, int tag, MPI_Comm comm, int* flag, MPI
 
 /// A started receive of the message; ends the message's handle.  Null: it is MPI_MESSAGE_NO_PROC.
 p2p::Receive* start(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle) {
-  const MPI_Message value = call.at(handle, "message");
+  const MPI_Message value = *handle;
   if (value == MPI_MESSAGE_NO_PROC) {
     *handle = MPI_MESSAGE_NULL;
     return nullptr;
@@ -135,7 +132,6 @@ int matched_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatyp
 
 int start_matched_receive(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
                           MPI_Request* request) {
-  call.pointer(request, "request");
   Request* const receive = start(call, buf, count, datatype, handle);
   *request = (receive != nullptr ? *receive : no_proc_receive_request()).mpi_handle();
   return MPI_SUCCESS;

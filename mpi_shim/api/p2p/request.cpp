@@ -9,7 +9,7 @@ namespace mpi_shim::api {
 namespace {
 
 Request* find(Call& call, const MPI_Request* handle) {  // an error also for MPI_REQUEST_NULL
-  return call.find<Request>(call.at(handle, "request"), MPI_ERR_REQUEST, "request", "request");
+  return call.find<Request>(*handle, MPI_ERR_REQUEST, "request", "request");
 }
 
 void start(Call& call, MPI_Request* handle) {
@@ -29,6 +29,7 @@ OPAL_MPI_CALL(Start, (Call & call, MPI_Request* request)) {
 
 OPAL_MPI_CALL(Startall, (Call & call, int count, MPI_Request array_of_requests[])) {
   if (count < 0) call.fail_count(count);
+  if (count > 0) call.pointer(array_of_requests, "array_of_requests");
   for (int i = 0; i < count; ++i) start(call, array_of_requests + i);
   return MPI_SUCCESS;
 }
@@ -57,7 +58,6 @@ OPAL_MPI_CALL(Cancel, (Call & call, MPI_Request* request)) {
 
 OPAL_MPI_CALL(Grequest_start, (Call & call, MPI_Grequest_query_function* query_fn, MPI_Grequest_free_function* free_fn,
                                MPI_Grequest_cancel_function* cancel_fn, void* extra_state, MPI_Request* request)) {
-  call.pointer(request, "request");
   auto made = handle::create<Generalized>(Generalized::Callbacks{query_fn, free_fn, cancel_fn, extra_state});
   if (!made) call.fail_class(MPI_ERR_NO_MEM);
   return hand_over(*made->detach(), Start::now, MPI_COMM_NULL, request);  // put_back() destroys it

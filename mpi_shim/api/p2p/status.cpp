@@ -14,22 +14,18 @@ template <class Count>
 int get_count(Call& call, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
-  return call.answer(count, "count", [&] {
-    const auto bytes = static_cast<MPI_Count>(bytes_of(*status));
-    const MPI_Count size = type->size();
-    if (bytes == 0) return Count{0};
-    return size == 0 || bytes % size != 0 ? Count{MPI_UNDEFINED} : narrowed<Count>(bytes / size);
-  });
+  const auto bytes = static_cast<MPI_Count>(bytes_of(*status));
+  const MPI_Count size = type->size();
+  if (bytes == 0) return call.answer(count, 0);
+  return call.answer(count, size == 0 || bytes % size != 0 ? Count{MPI_UNDEFINED} : narrowed<Count>(bytes / size));
 }
 
 template <class Count>
 int get_elements(Call& call, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
-  return call.answer(count, "count", [&] {
-    const auto found = elements_in(*type, static_cast<std::int64_t>(bytes_of(*status)));
-    return found.rest == 0 ? narrowed<Count>(found.elements) : Count{MPI_UNDEFINED};
-  });
+  const auto found = elements_in(*type, static_cast<std::int64_t>(bytes_of(*status)));
+  return call.answer(count, found.rest == 0 ? narrowed<Count>(found.elements) : Count{MPI_UNDEFINED});
 }
 
 int set_elements(Call& call, MPI_Status* status, MPI_Datatype datatype, MPI_Count count) {

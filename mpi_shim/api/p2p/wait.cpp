@@ -38,9 +38,8 @@ void check_requests(Call& call, int count, const MPI_Request* requests) {
 }
 
 /// Checks the arguments of MPI_Waitsome and similar functions.
-void check_some(Call& call, int count, const MPI_Request* requests, const int* outcount, const int* indices) {
+void check_some(Call& call, int count, const MPI_Request* requests, const int* indices) {
   check_requests(call, count, requests);
-  call.pointer(outcount, "outcount");
   if (count > 0) call.pointer(indices, "array_of_indices");
 }
 
@@ -181,8 +180,6 @@ int report_some(Call& call, const Found& found, int* outcount, Outcomes outcomes
 int test_any(Call& call, int count, const MPI_Request* handles, int* indx, int* flag, MPI_Status* status,
              Outcomes outcomes) {
   check_requests(call, count, handles);
-  call.pointer(indx, "indx");
-  call.pointer(flag, "flag");
   *indx = MPI_UNDEFINED;
   const Found found = test_done(call, span_of(handles, count), indx, status, outcomes, Number::one);
   *flag = found.done != 0 || !found.any_active;
@@ -197,7 +194,6 @@ int test(Call& call, const MPI_Request* request, int* flag, MPI_Status* status, 
 
 int test_all(Call& call, int count, const MPI_Request* handles, int* flag, MPI_Status* statuses, Outcomes outcomes) {
   check_requests(call, count, handles);
-  call.pointer(flag, "flag");
   const std::span<MPI_Request> requests = span_of(handles, count);
   *flag = all_done(requests);
   if (*flag == 0) {
@@ -209,7 +205,7 @@ int test_all(Call& call, int count, const MPI_Request* handles, int* flag, MPI_S
 
 int test_some(Call& call, int count, const MPI_Request* handles, int* outcount, int* indices, MPI_Status* statuses,
               Outcomes outcomes) {
-  check_some(call, count, handles, outcount, indices);
+  check_some(call, count, handles, indices);
   const Found found = test_done(call, span_of(handles, count), indices, statuses, outcomes, Number::several);
   return report_some(call, found, outcount, outcomes);
 }
@@ -225,7 +221,6 @@ OPAL_MPI_CALL(Wait, (Call & call, MPI_Request* request, MPI_Status* status)) {
 
 OPAL_MPI_CALL(Waitany, (Call & call, int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)) {
   check_requests(call, count, array_of_requests);
-  call.pointer(indx, "indx");
   *indx = MPI_UNDEFINED;
   return report_one(call, wait_done(call, span_of(array_of_requests, count), indx, status, Number::one), status);
 }
@@ -242,7 +237,7 @@ OPAL_MPI_CALL(Waitall, (Call & call, int count, MPI_Request array_of_requests[],
 
 OPAL_MPI_CALL(Waitsome, (Call & call, int incount, MPI_Request array_of_requests[], int* outcount,
                          int array_of_indices[], MPI_Status array_of_statuses[])) {
-  check_some(call, incount, array_of_requests, outcount, array_of_indices);
+  check_some(call, incount, array_of_requests, array_of_indices);
   const Found found =
       wait_done(call, span_of(array_of_requests, incount), array_of_indices, array_of_statuses, Number::several);
   return report_some(call, found, outcount);

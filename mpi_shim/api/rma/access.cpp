@@ -27,29 +27,17 @@ int finish(Call& call, int error, const char* what) {
   return call.finish(error);
 }
 
-/// The request argument of an R form (MPI_Rput etc.); the other forms have none.
-struct Wanted {
-  bool wanted = false;
-  MPI_Request* request = nullptr;
-
-  Wanted() = default;
-  Wanted(MPI_Request* place) noexcept : wanted(true), request(place) {}  // NOLINT(google-explicit-constructor)
-
-  void check(Call& call) const {
-    if (wanted) call.pointer(request, "request");
-  }
-};
+// Below, `request` is null, or the argument of an R form (MPI_Rput etc.).
 
 /// MPI_Put, MPI_Get and their R forms; `what` names the destination of the data, for a message about truncation.
 int access(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatype, int rank, MPI_Aint displacement,
-           MPI_Count there, MPI_Datatype type_there, MPI_Win win, const Wanted& wanted, rma::Direction direction,
+           MPI_Count there, MPI_Datatype type_there, MPI_Win win, MPI_Request* request, rma::Direction direction,
            const char* what) {
   rma::Window* const window = call.window(win);
   const p2p::Buffer buffer = call.buffer(origin, count, datatype);
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
-  wanted.check(call);
-  if (rank == MPI_PROC_NULL) return give_done_request(wanted.request);
-  return finish(call, window->put_or_get(direction, buffer, target, wanted.request), what);
+  if (rank == MPI_PROC_NULL) return give_done_request(request);
+  return finish(call, window->put_or_get(direction, buffer, target, request), what);
 }
 
 /// Checks the operation of an accumulate: predefined, and defined on the elements of the target's datatype.
@@ -73,20 +61,19 @@ void same_elements(Call& call, const p2p::Buffer& buffer, const datatype::Dataty
 }
 
 int accumulate(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatype, int rank, MPI_Aint displacement,
-               MPI_Count there, MPI_Datatype type_there, MPI_Op op, MPI_Win win, const Wanted& wanted = {}) {
+               MPI_Count there, MPI_Datatype type_there, MPI_Op op, MPI_Win win, MPI_Request* request = nullptr) {
   rma::Window* const window = call.window(win);
   const p2p::Buffer buffer = call.buffer(origin, count, datatype);
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
   const op::OpKind kind = accumulation(call, op, target);
   same_elements(call, buffer, target.type);
-  wanted.check(call);
-  if (rank == MPI_PROC_NULL) return give_done_request(wanted.request);
-  return finish(call, window->update(kind, buffer, nullptr, target, wanted.request), "one of the two buffers");
+  if (rank == MPI_PROC_NULL) return give_done_request(request);
+  return finish(call, window->update(kind, buffer, nullptr, target, request), "one of the two buffers");
 }
 
 int get_accumulate(Call& call, const void* origin, MPI_Count count, MPI_Datatype datatype, void* result,
                    MPI_Count result_count, MPI_Datatype result_type, int rank, MPI_Aint displacement, MPI_Count there,
-                   MPI_Datatype type_there, MPI_Op op, MPI_Win win, const Wanted& wanted = {}) {
+                   MPI_Datatype type_there, MPI_Op op, MPI_Win win, MPI_Request* request = nullptr) {
   rma::Window* const window = call.window(win);
   const rma::Place target = place(call, window, rank, displacement, there, type_there);
   const op::OpKind kind = accumulation(call, op, target);
@@ -94,9 +81,8 @@ int get_accumulate(Call& call, const void* origin, MPI_Count count, MPI_Datatype
   if (kind != op::OpKind::no_op) buffer = call.buffer(origin, count, datatype);
   const p2p::Buffer fetched = call.buffer(result, result_count, result_type);
   same_elements(call, buffer, target.type);
-  wanted.check(call);
-  if (rank == MPI_PROC_NULL) return give_done_request(wanted.request);
-  return finish(call, window->update(kind, buffer, &fetched, target, wanted.request), "one of the buffers");
+  if (rank == MPI_PROC_NULL) return give_done_request(request);
+  return finish(call, window->update(kind, buffer, &fetched, target, request), "one of the buffers");
 }
 
 /// Whether MPI_Compare_and_swap allows the type: integers, logicals and bytes.
@@ -112,9 +98,9 @@ bool can_swap(const datatype::Datatype& type) {
 
 }  // namespace
 
-OPAL_MPI_FORWARD_BOTH(Put, access, {}, rma::Direction::put, "the target's buffer")
+OPAL_MPI_FORWARD_BOTH(Put, access, nullptr, rma::Direction::put, "the target's buffer")
 OPAL_MPI_FORWARD_BOTH(Rput, access, rma::Direction::put, "the target's buffer")
-OPAL_MPI_FORWARD_BOTH(Get, access, {}, rma::Direction::get, "the origin's buffer")
+OPAL_MPI_FORWARD_BOTH(Get, access, nullptr, rma::Direction::get, "the origin's buffer")
 OPAL_MPI_FORWARD_BOTH(Rget, access, rma::Direction::get, "the origin's buffer")
 OPAL_MPI_FORWARD_BOTH(Accumulate, accumulate)
 OPAL_MPI_FORWARD_BOTH(Raccumulate, accumulate)

@@ -66,7 +66,6 @@ OPAL_MPI_CALL(Win_post, (Call & call, MPI_Group group, int assertion, MPI_Win wi
 
 OPAL_MPI_CALL(Win_test, (Call & call, MPI_Win win, int* flag)) {
   rma::Window* const window = call.window(win);
-  call.pointer(flag, "flag");
   bool over = false;
   const int error = window->test(over);
   *flag = over ? 1 : 0;

@@ -36,7 +36,6 @@ void set_hints(Call& call, MPI_Info handle, info::Info::Entries& hints) {
 int create(Call& call, rma::Flavor flavor, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
            void* baseptr, MPI_Win* win) {
   comm::Communicator* const parent = call.intracomm(comm);
-  call.pointer(win, "win");
   if (flavor == rma::Flavor::allocate || flavor == rma::Flavor::shared) call.pointer(baseptr, "baseptr");
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (disp_unit <= 0) call.fail(MPI_ERR_DISP, fmt::format("argument disp_unit is {}", disp_unit));
@@ -77,8 +76,6 @@ template <class Unit>
 int shared_query(Call& call, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr) {
   rma::Window* const window = call.window(win);
   call.target(window, rank);
-  call.pointer(size, "size");
-  call.pointer(disp_unit, "disp_unit");
   call.pointer(baseptr, "baseptr");
   if (window->flavor() == rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "MPI_Win_shared_query is not defined for a dynamic window");
@@ -130,7 +127,7 @@ OPAL_MPI_CALL(Win_detach, (Call & call, MPI_Win win, const void* base)) {
 }
 
 OPAL_MPI_CALL(Win_free, (Call & call, MPI_Win* win)) {
-  rma::Window* const window = call.window(call.at(win, "win"));
+  rma::Window* const window = call.window(*win);
   if (!window->is_idle()) call.fail(MPI_ERR_RMA_SYNC, "an epoch is open");
   call.finish(window->attributes.clear(*win));
   const int error = window->close();
@@ -141,8 +138,7 @@ OPAL_MPI_CALL(Win_free, (Call & call, MPI_Win* win)) {
 }
 
 OPAL_MPI_CALL(Win_get_group, (Call & call, MPI_Win win, MPI_Group* group)) {
-  const rma::Window* const window = call.window(win);
-  return call.answer(group, "group", [&] { return new_handle(window->comm().group()); });
+  return call.answer(group, new_handle(call.window(win)->comm().group()));
 }
 
 OPAL_MPI_CALL(Win_set_info, (Call & call, MPI_Win win, MPI_Info info)) {
