@@ -1,14 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handlers of the messages of peers for windows.  Each message is checked before it has an effect.
+// Handlers of the messages of peers for windows, and the helper thread.  Each message is checked before it has an
+// effect.
 #include "mpi_shim/rma/windows.hpp"
 
-#include <algorithm>
+#include <pthread.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <system_error>
+
+#include "mpi_shim/base/library_thread.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
 namespace mpi_shim::rma {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Sleep of the helper between its rounds, which bounds the delay of an access: after work, and the longest.
+constexpr std::chrono::microseconds kShortestNap = 50us;
+constexpr std::chrono::microseconds kLongestNap = 1000us;
+
+/// The helper thread.
+void help(p2p::Engine& engine, const std::stop_token& end) noexcept {
+  is_library_thread = true;
+  std::chrono::microseconds nap = kShortestNap;
+  std::mutex mutex;  // no other thread takes it
+  std::condition_variable_any napping;
+  std::unique_lock lock{mutex};
+  while (!end.stop_requested()) {
+    bool served = false;
+    // During a checkpoint progress() calls Halt::wait(), which is for the application's threads; glance() does not.
+    while ((engine.is_halted() ? engine.glance() : engine.progress()) != 0) served = true;
+    nap = served ? kShortestNap : std::min(2 * nap, kLongestNap);
+    napping.wait_for(lock, end, nap, [] { return false; });
+  }
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Windows>> Windows::open(p2p::Engine& engine, const Config& config, bool helper) {
   std::unique_ptr<Windows> windows{new Windows{engine, config, helper}};
@@ -34,7 +67,19 @@ Windows::~Windows() {
 
 void Windows::want_helper() {
   const am::Lock::Guard guard{engine_.lock()};  // several threads may create windows at the same time
-  if (may_help_ && helper_ == nullptr) helper_ = std::make_unique<ProgressHelper>(engine_);
+  if (!may_help_ || helper_.joinable()) return;
+  // The helper blocks all signals, so that the application's signal handlers run in the application's threads.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    helper_ = std::jthread{[this](const std::stop_token& end) { help(engine_, end); }};
+  } catch (const std::system_error& error) {
+    log::warn("mpi", "no thread for accesses to windows ({}): they wait until this process is in an MPI call",
+              error.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Windows::add(Window& window) {

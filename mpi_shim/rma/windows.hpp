@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "mpi_shim/attribute/attributes.hpp"
@@ -14,7 +15,6 @@
 #include "mpi_shim/p2p/transfer_table.hpp"
 #include "mpi_shim/rma/config.hpp"
 #include "mpi_shim/rma/message_access.hpp"
-#include "mpi_shim/rma/progress_helper.hpp"
 #include "mpi_shim/rma/target/attention.hpp"
 #include "mpi_shim/rma/transfer.hpp"
 #include "mpi_shim/rma/wire.hpp"
@@ -37,10 +37,12 @@ class Windows final : private p2p::PollingObserver {
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
-  /// Starts the ProgressHelper, unless it runs already or open() has not allowed it.  Takes the lock.
+  /// Starts the helper, a thread that makes progress while the application is outside MPI, so that peers can access
+  /// windows of this process.  No effect if it runs already or open() has not allowed it; if it cannot start, logs a
+  /// warning.  Takes the lock.
   void want_helper();
-  /// Ends the ProgressHelper, in MPI_Finalize.  Requires: the lock is not held, since the thread may need it.
-  void end_helper() noexcept { helper_.reset(); }
+  /// Ends the helper, in MPI_Finalize.  Requires: the lock is not held, since the thread may need it.
+  void end_helper() noexcept { helper_ = {}; }
 
   /// Between add() and remove(), messages of peers for the window are handled.  Both take the lock.
   void add(Window& window);
@@ -85,7 +87,7 @@ class Windows final : private p2p::PollingObserver {
   p2p::Engine& engine_;
   const Config config_;
   const bool may_help_;
-  std::unique_ptr<ProgressHelper> helper_;
+  std::jthread helper_;
   std::vector<Window*> windows_;   // by number; null if there is no such window
   std::vector<Window*> attended_;  // see attend()
   ObjectPool<Transfer, Windows> transfers_;
