@@ -24,7 +24,6 @@
 #include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/p2p/data/incoming.hpp"
 #include "mpi_shim/p2p/fetch.hpp"
-#include "mpi_shim/p2p/overflow.hpp"
 #include "mpi_shim/p2p/receive.hpp"
 #include "mpi_shim/p2p/send.hpp"
 #include "mpi_shim/p2p/transfer_table.hpp"
@@ -160,8 +159,8 @@ class Engine {
   /// Whether `from` is the endpoint of `peer`.  If neither is assigned yet (the peer has connected first), assigns them
   /// to each other.
   bool recognise(Peer& peer, am::Endpoint& from) noexcept;
-  /// Sends a message of at most max_send bytes; while the transport is full, it is queued: in the endpoint, and beyond
-  /// am_pending_limit in this Engine.  Only messages to failed peers are dropped.
+  /// Sends a message of at most max_send bytes; while the transport is full, it is queued in the endpoint, also beyond
+  /// am_pending_limit.  Only messages to failed peers are dropped.
   void send_control(am::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   /// Requires: Message has no padding.
   template <class Message>
@@ -391,7 +390,6 @@ class Engine {
   std::vector<std::unique_ptr<Unexpected>> early_;  // messages for channels that are not open yet
   std::vector<std::unique_ptr<Unexpected>> spare_;  // unused objects for new_unexpected(); at most kMostSpare
   std::vector<Stalled*> stalled_;                   // in the order of posting
-  Overflow overflow_;                               // waits in stalled_ while it has messages
   std::atomic<bool> stalling_{false};               // stalled_ or lost_ is not empty, or halt_ is set; see stalling()
   std::mutex losses_mutex_;                         // guards lost_, and every change of stalling_ to false
   std::vector<Peer*> lost_;                         // reported by lost_elsewhere() and not handled yet

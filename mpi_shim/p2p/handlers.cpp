@@ -141,7 +141,9 @@ void Engine::refuse(const btl::Delivery& delivery, const char* why) noexcept {
 
 void Engine::send_control(am::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   burst_.end();  // MPI_Irecv may answer a message that waits here
-  if (!overflow_.post(to, tag, header, payload)) wait_for_transport(overflow_);
+  if (to.send_or_queue_any(tag, header, payload) == Post::failed && !to.dead()) {
+    log::error("mpi", "a control message to peer {} is lost: {}", to_string(to.peer()), to_string(to.error()));
+  }
 }
 
 }  // namespace mpi_shim::p2p

@@ -85,6 +85,11 @@ Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 }
 
 Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  return send_or_queue_up_to(context_.state_->config.pending_limit.bytes, tag, header, payload);
+}
+
+/// `limit`: the most bytes that wait afterwards.
+Post Endpoint::send_or_queue_up_to(std::uint64_t limit, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   if (!is_tag(tag)) return refuse_tag(tag);
   const Lock::Guard guard{lock_};
   if (leaving_) return fail(*route_, {Errc::canceled, 0, "am: disconnected"});
@@ -95,7 +100,7 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
   if (size > route_->module().attributes().max_send) {  // queued, it would fail later and nothing would report it
     return fail(*route_, {Errc::invalid_argument, 0, "send_or_queue: longer than max_send", size});
   }
-  if ((has_pending() ? pending_->bytes : 0) + size > state.config.pending_limit.bytes) {
+  if ((has_pending() ? pending_->bytes : 0) + size > limit) {
     return fail(*route_, {Errc::limit_reached, 0, "send_or_queue: am_pending_limit bytes wait already", size});
   }
   std::vector<std::byte> bytes(size);

@@ -97,6 +97,10 @@ class OPAL_EXPORT Endpoint {
   /// progress() sends it.  Order: as posted.  For handlers and rare control messages.
   /// `failed` with limit_reached: the queue would exceed am_pending_limit bytes.
   Post send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  /// The same without a limit of the queue, for messages whose number is limited otherwise, such as answers.
+  Post send_or_queue_any(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+    return send_or_queue_up_to(UINT64_MAX, tag, header, payload);
+  }
 
   /// As send_inline(), with the message in any number of parts.
   Post send_iov(Tag tag, std::span<const ByteSpan> parts) noexcept;
@@ -187,6 +191,7 @@ class OPAL_EXPORT Endpoint {
   Post refuse_tag(Tag tag) noexcept;
   Post send_special(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  Post send_or_queue_up_to(std::uint64_t limit, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post transfer_gpu(btl::OperationKind kind, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
                     std::uint64_t size, Completion& completion) noexcept;
   [[nodiscard]] bool has_pending() const noexcept { return pending_ != nullptr; }
