@@ -2,11 +2,61 @@
 // MPI_Start, MPI_Request_free, MPI_Cancel, and generalized requests.
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
-#include "mpi_shim/request/generalized.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace mpi_shim::api {
 namespace {
+
+/// A generalized request (MPI_Grequest_start): the program completes it, and the program's callbacks supply its status.
+/// It owns itself: dismiss() destroys it.  Callbacks run without any lock held, in the thread that waits, tests,
+/// cancels, completes or frees.
+class Generalized final : public Request {
+ public:
+  struct Callbacks {
+    MPI_Grequest_query_function* query;
+    MPI_Grequest_free_function* free;
+    MPI_Grequest_cancel_function* cancel;
+    void* extra_state;
+  };
+  explicit Generalized(const Callbacks& callbacks) noexcept : Request(kActions, nullptr), callbacks_(callbacks) {}
+
+  /// Null: `request` is no generalized request.
+  static Generalized* from(Request& request) noexcept {
+    return request.has_actions(kActions) ? static_cast<Generalized*>(&request) : nullptr;
+  }
+  /// MPI_Grequest_complete.  Requires: called once, while active.  True: the program has already freed the request, and
+  /// the caller calls dismiss().
+  [[nodiscard]] bool complete() noexcept { return finish_and_keep(); }
+  /// Calls the cancel callback and returns its error code.
+  int cancel_by_callback() noexcept {
+    return callbacks_.cancel != nullptr ? callbacks_.cancel(callbacks_.extra_state, done()) : MPI_SUCCESS;
+  }
+
+ private:
+  static const Actions kActions;
+  void ask() noexcept {
+    MPI_Status status{};
+    status.MPI_SOURCE = MPI_ANY_SOURCE;
+    status.MPI_TAG = MPI_ANY_TAG;
+    const int error = callbacks_.query != nullptr ? callbacks_.query(callbacks_.extra_state, &status) : MPI_SUCCESS;
+    outcome_ = {status.MPI_SOURCE, status.MPI_TAG, error, bytes_of(status), is_cancelled(status)};
+  }
+  int end() noexcept {
+    const int error = callbacks_.free != nullptr ? callbacks_.free(callbacks_.extra_state) : MPI_SUCCESS;
+    retire();
+    return error;
+  }
+
+  const Callbacks callbacks_;
+};
+
+const Request::Actions Generalized::kActions{
+    act<&Generalized::begin>,
+    [](Request& self) noexcept { static_cast<Generalized&>(self).end(); },
+    nullptr,  // MPI_Cancel calls cancel_by_callback()
+    act<&Generalized::ask>,
+    act<&Generalized::end>,
+};
 
 Request* find(Call& call, const MPI_Request* handle) {  // an error also for MPI_REQUEST_NULL
   return call.find<Request>(*handle, MPI_ERR_REQUEST, "request", "request");
