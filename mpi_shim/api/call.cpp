@@ -29,8 +29,10 @@ void Call::fail_class(int error_class) { throw Failed{raise_class(error_class)};
 int Call::raise_class(int error_class) {
   const char* text = error_class_text(error_class);
   if (text != nullptr) return raise(scope_, error_class, function_, text);
-  const std::string own = UserErrors::of_process().text(error_class).value_or("");
-  return raise(scope_, error_class, function_, own.empty() ? "an error class or code of the application" : own.c_str());
+  const auto own = UserErrors::of_process().find(error_class);
+  const bool has_text = own && own->text && !own->text->empty();
+  return raise(scope_, error_class, function_,
+               has_text ? own->text->c_str() : "an error class or code of the application");
 }
 
 int Call::raise_on(MPI_Comm comm, int error_class) {

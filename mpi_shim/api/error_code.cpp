@@ -10,19 +10,20 @@
 
 namespace mpi_shim::api {
 OPAL_MPI_CALL_ANY_TIME(Error_class, (Call & call, int errorcode, int* errorclass)) {
-  const bool is_class = error_class_name(errorcode) != nullptr;
-  const auto found = is_class ? std::optional{errorcode} : UserErrors::of_process().class_of(errorcode);
-  if (!found) call.fail(MPI_ERR_ARG, "argument errorcode is no error code");
-  return call.answer(errorclass, *found);
+  if (error_class_name(errorcode) != nullptr) return call.answer(errorclass, errorcode);
+  const auto own = UserErrors::of_process().find(errorcode);
+  if (!own) call.fail(MPI_ERR_ARG, "argument errorcode is no error code");
+  return call.answer(errorclass, own->error_class);
 }
 
 OPAL_MPI_CALL_ANY_TIME(Error_string, (Call & call, int errorcode, char* string, int* resultlen)) {
-  std::optional<std::string> text = UserErrors::of_process().text(errorcode);
+  // All texts are shorter than MPI_MAX_ERROR_STRING.
   if (const char* const name = error_class_name(errorcode)) {
-    text = std::string{name} + ": " + error_class_text(errorcode);
+    return call.answer_name(std::string{name} + ": " + error_class_text(errorcode), string, resultlen);
   }
-  if (!text) call.fail(MPI_ERR_ARG, "argument errorcode is no error code");
-  return call.answer_name(text.value_or(""), string, resultlen);  // all are shorter than MPI_MAX_ERROR_STRING
+  const auto own = UserErrors::of_process().find(errorcode);
+  if (!own) call.fail(MPI_ERR_ARG, "argument errorcode is no error code");
+  return call.answer_name(own->text.value_or(""), string, resultlen);
 }
 
 OPAL_MPI_CALL_ANY_TIME(Add_error_class, (Call & call, int* errorclass)) {
@@ -59,7 +60,7 @@ OPAL_MPI_CALL_ANY_TIME(Remove_error_code, (Call & call, int errorcode)) {
 }
 
 OPAL_MPI_CALL_ANY_TIME(Remove_error_string, (Call & call, int errorcode)) {
-  if (UserErrors::of_process().remove_text(errorcode)) return MPI_SUCCESS;
+  if (UserErrors::of_process().set_text(errorcode, std::nullopt)) return MPI_SUCCESS;
   call.fail(MPI_ERR_ARG, "argument errorcode has no error string that the program added");
 }
 
