@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "mpi_shim/handle/table.hpp"
 
@@ -81,26 +80,6 @@ void combine_pair(Kernel kernel, const ElementInfo& pair, const std::byte* in, s
   std::memcpy(inout + value_bytes, b.data() + pair.second_offset, pair.size - value_bytes);
 }
 
-/// Computes on packed copies in host memory, of at most kMostCopied bytes at a time.  For pairs, too: the kernel would
-/// write a whole pair, with the gap, which may hold other data of the application.
-void accumulate_by_copy(OpKind kind, Element element, opal::ByteSpan packed, Cursor& target) {
-  constexpr std::size_t kMostCopied = std::size_t{256} << 10;
-  const std::size_t size = info(element).size;
-  std::array<std::byte, 4096> few;
-  std::vector<std::byte> many(packed.size() > few.size() ? std::min(packed.size(), kMostCopied / size * size) : 0);
-  const opal::MutableBytes room = many.empty() ? opal::MutableBytes{few} : many;
-  while (!packed.empty()) {
-    const opal::MutableBytes copy = room.first(std::min(room.size(), packed.size()));
-    const std::int64_t start = target.position();
-    target.pack(copy);
-    if (target.failure().code != opal::Errc{}) return;
-    combine_packed(kind, element, packed.first(copy.size()), copy);
-    target.seek(start);
-    target.unpack(copy);
-    packed = packed.subspan(copy.size());
-  }
-}
-
 // Made on first use.  Destroying an Op has no effect, so calls from exit handlers are safe.
 std::array<Op, 14>& ops() noexcept {
   static std::array<Op, 14> made{{{0x21, "MPI_SUM", OpKind::sum},
@@ -122,24 +101,23 @@ std::array<Op, 14>& ops() noexcept {
 
 }  // namespace
 
-opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan elements, Cursor& target) {
+bool accumulate(OpKind kind, Element element, opal::ByteSpan elements, Cursor& target,
+                std::vector<std::byte>& scratch) {
   const ElementInfo& facts = info(element);
   const Kernel kernel = find_kernel(kind, element);
-  if (kernel == nullptr)
-    return opal::Error{opal::Errc::invalid_argument, 0, "the operation is not defined on the element"};
-  if (elements.size() % facts.size != 0 || target.position() % facts.size != 0) {
-    return opal::Error{opal::Errc::invalid_argument, 0, "not a whole number of elements to accumulate",
-                       elements.size()};
-  }
-  if (elements.size() > static_cast<std::size_t>(target.remaining())) {
-    return opal::Error{opal::Errc::invalid_argument, 0, "more to accumulate than the target holds", elements.size()};
-  }
-  if (kind == OpKind::no_op) {
-    target.seek(target.position() + static_cast<std::int64_t>(elements.size()));
-  } else if (kind == OpKind::replace) {
+  if (kernel == nullptr || elements.size() % facts.size != 0) return false;
+  if (elements.size() > static_cast<std::size_t>(target.remaining())) return false;
+  if (kind == OpKind::replace) {
     target.unpack(elements);
   } else if (target.on_gpu() || facts.element_class == ElementClass::pair) {
-    accumulate_by_copy(kind, element, elements, target);
+    // On a packed copy.  For pairs, too: the kernel would write a whole pair, with the gap, which may hold other data
+    // of the application.
+    const std::int64_t start = target.position();
+    scratch.resize(elements.size());
+    target.pack(scratch);
+    combine_packed(kind, element, elements, scratch);
+    target.seek(start);
+    target.unpack(scratch);
   } else {
     // Pieces are whole elements, since elements are contiguous and all alike; of a wrong message the parts are skipped.
     while (!elements.empty()) {
@@ -148,7 +126,7 @@ opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan eleme
       elements = elements.subspan(piece.bytes);
     }
   }
-  return {};
+  return true;
 }
 
 void combine_packed(OpKind kind, Element element, opal::ByteSpan in, opal::MutableBytes inout) noexcept {

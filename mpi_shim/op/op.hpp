@@ -3,13 +3,13 @@
 // Owned by references (handle::Ref): the application's handle and pending reductions.  Threads: immutable.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/datatype.hpp"
 #include "mpi_shim/handle/object.hpp"
 #include "mpi_shim/op/kernel.hpp"
 #include "opal/core/bytes.hpp"
-#include "opal/core/result.hpp"
 
 struct MPI_ABI_Datatype;  // MPI_Datatype is a pointer to it in mpi.h
 
@@ -57,10 +57,11 @@ class Op final : public handle::Object {
 /// One-sided accumulation: combines the packed `elements` with the next elements at the cursor `target`, and moves it
 /// after them.  Requires: the datatype of `target` has the uniform element `element`; otherwise the result is
 /// undefined, but no other memory is touched.  The target may be GPU memory; the caller then checks target.failure().
-/// Errors: invalid_argument (not a whole number of elements, more than target.remaining(), an operation that is not
-/// defined on the element); the target is then unchanged.
-opal::Result<void> accumulate(OpKind kind, datatype::Element element, opal::ByteSpan elements,
-                              datatype::Cursor& target);
+/// `scratch`: memory for a copy of GPU memory or pairs; keeps its capacity.
+/// False, and the target is unchanged: not a whole number of elements, more than target.remaining(), or the operation
+/// is not defined on the element.
+bool accumulate(OpKind kind, datatype::Element element, opal::ByteSpan elements, datatype::Cursor& target,
+                std::vector<std::byte>& scratch);
 
 /// inout = in op inout for packed elements in host memory.  Requires: both spans have the same number of whole
 /// elements, and `kind` is defined on them.

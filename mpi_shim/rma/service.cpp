@@ -213,7 +213,8 @@ int Window::carry_out(const wire::AccessHeader& header, ByteSpan data, std::uint
     case wire::Action::transfer: cursor.unpack(data); break;
     case wire::Action::update: {
       const auto op = static_cast<op::OpKind>(header.op);
-      if (!op::accumulate(op, static_cast<datatype::Element>(header.element), data, cursor)) return MPI_ERR_OP;
+      const auto element = static_cast<datatype::Element>(header.element);
+      if (!op::accumulate(op, element, data, cursor, scratch_)) return MPI_ERR_OP;
       break;
     }
     case wire::Action::compare_swap:

@@ -255,7 +255,8 @@ class Window final : public handle::Object {
   int granted_ = 0;                 // number of ranks for which this process holds its own access lock
   Retry serve_again_;               // calls serve_deferred()
   std::deque<Deferred> deferred_;   // in the order of arrival
-  std::vector<std::byte> fetched_;  // the data of the next answer; keeps its capacity, as blocks_
+  std::vector<std::byte> fetched_;  // the data of the next answer; keeps its capacity, as scratch_ and blocks_
+  std::vector<std::byte> scratch_;  // of op::accumulate()
   datatype::Layout blocks_;         // of the message that carry_out() executes, at absolute addresses
 };
 

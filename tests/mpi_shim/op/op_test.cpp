@@ -91,6 +91,8 @@ TEST(Op, MoreElementsThanAnIntCanCountArriveInSeveralCalls) {
   EXPECT_EQ(seen_large, count);
 }
 
+std::vector<std::byte> scratch;  // of accumulate()
+
 TEST(Accumulate, AddsPackedElementsIntoAStridedTarget) {
   const auto column = datatype::vector(4, 1, 3, type(MPI_INT)).value();
   int matrix[12];
@@ -99,8 +101,8 @@ TEST(Accumulate, AddsPackedElementsIntoAStridedTarget) {
   Cursor target;
   ASSERT_TRUE(target.start(*column, matrix, 1));
   const int addends[] = {100, 200, 300, 400};
-  ASSERT_TRUE(accumulate(OpKind::sum, Element::i32, std::as_bytes(std::span{addends}.first(3)), target));
-  ASSERT_TRUE(accumulate(OpKind::sum, Element::i32, std::as_bytes(std::span{addends}.last(1)), target));
+  ASSERT_TRUE(accumulate(OpKind::sum, Element::i32, std::as_bytes(std::span{addends}.first(3)), target, scratch));
+  ASSERT_TRUE(accumulate(OpKind::sum, Element::i32, std::as_bytes(std::span{addends}.last(1)), target, scratch));
   EXPECT_EQ(std::vector<int>(matrix, matrix + 12), (std::vector<int>{100, 1, 2, 203, 4, 5, 306, 7, 8, 409, 10, 11}));
 }
 
@@ -120,7 +122,7 @@ TEST(Accumulate, PairsWithGapsKeepWhatLiesInTheGaps) {
   }
   Cursor target;
   ASSERT_TRUE(target.start(type(MPI_SHORT_INT), target_pairs, 3));
-  ASSERT_TRUE(accumulate(OpKind::minloc, Element::pair_i16_i32, packed, target));
+  ASSERT_TRUE(accumulate(OpKind::minloc, Element::pair_i16_i32, packed, target, scratch));
   EXPECT_EQ(target_pairs[0].value, 4);
   EXPECT_EQ(target_pairs[0].index, 1);
   EXPECT_EQ(target_pairs[1].index, 2) << "equal values keep the smaller index";
@@ -134,8 +136,8 @@ TEST(Accumulate, ReplaceAndNoOpMoveThroughTheTarget) {
   const double news[] = {10, 20};
   Cursor target;
   ASSERT_TRUE(target.start(type(MPI_DOUBLE), values, 3));
-  ASSERT_TRUE(accumulate(OpKind::no_op, Element::f64, std::as_bytes(std::span{news}.first(1)), target));
-  ASSERT_TRUE(accumulate(OpKind::replace, Element::f64, std::as_bytes(std::span{news}), target));
+  ASSERT_TRUE(accumulate(OpKind::no_op, Element::f64, std::as_bytes(std::span{news}.first(1)), target, scratch));
+  ASSERT_TRUE(accumulate(OpKind::replace, Element::f64, std::as_bytes(std::span{news}), target, scratch));
   EXPECT_EQ(std::vector<double>(values, values + 3), (std::vector<double>{1, 10, 20}));
   EXPECT_TRUE(target.done());
 }
@@ -145,9 +147,9 @@ TEST(Accumulate, WhatDoesNotFitIsRefusedAndChangesNothing) {
   const std::byte bytes[12] = {};
   Cursor target;
   ASSERT_TRUE(target.start(type(MPI_INT), values, 2));
-  EXPECT_FALSE(accumulate(OpKind::sum, Element::i32, std::span{bytes}.first(6), target));
-  EXPECT_FALSE(accumulate(OpKind::sum, Element::i32, std::span{bytes}, target));
-  EXPECT_FALSE(accumulate(OpKind::band, Element::f32, std::span{bytes}.first(4), target));
+  EXPECT_FALSE(accumulate(OpKind::sum, Element::i32, std::span{bytes}.first(6), target, scratch));
+  EXPECT_FALSE(accumulate(OpKind::sum, Element::i32, std::span{bytes}, target, scratch));
+  EXPECT_FALSE(accumulate(OpKind::band, Element::f32, std::span{bytes}.first(4), target, scratch));
   EXPECT_EQ(values[0], 1);
   EXPECT_EQ(target.position(), 0);
 }
