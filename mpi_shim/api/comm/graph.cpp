@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "mpi_shim/api/forward.hpp"
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 
 namespace mpi_shim::api {
@@ -58,6 +60,53 @@ std::vector<int> list(int count, const int* values) {
 /// Copies at most `room` of `values` to `target`.
 void store(const std::vector<int>& values, int* target, int room) {
   std::copy_n(values.begin(), std::min(values.size(), static_cast<std::size_t>(std::max(room, 0))), target);
+}
+
+// --- The exchange of MPI_Dist_graph_create: any process may specify any edge, and each edge is sent to its source and
+//     its destination.
+
+struct Edge {
+  int source;
+  int destination;
+  int weight;
+};
+using EdgeLists = std::vector<std::vector<Edge>>;
+
+coll::Blocks blocks_of(EdgeLists& lists) {
+  coll::Blocks blocks;
+  for (std::vector<Edge>& list : lists)
+    blocks.push_back(p2p::Buffer::of_bytes(list.data(), list.size() * sizeof(Edge)));
+  return blocks;
+}
+
+/// `out`: the edges for each rank.  Fills `graph` with the neighbours of this process from the edges of all processes.
+/// Collective over `comm`.  Order: by the rank that specified the edge, then as in its list; so both ends of parallel
+/// edges agree.  Returns an error class.
+int gather_edges(comm::Communicator& comm, EdgeLists& out, comm::DistGraph& graph) {
+  const auto exchange = [&](const coll::Blocks& from, const coll::Blocks& to) {
+    return coll::run(comm, [&](coll::Schedule& schedule) { build_alltoall(schedule, from, to); });
+  };
+  std::vector<std::uint64_t> out_counts;
+  for (const std::vector<Edge>& list : out) out_counts.push_back(list.size());
+  std::vector<std::uint64_t> in_counts(out.size());
+  if (const int error = exchange(coll::blocks_of(out_counts), coll::blocks_of(in_counts)); error != MPI_SUCCESS)
+    return error;
+  EdgeLists in(out.size());
+  for (std::size_t rank = 0; rank < in.size(); ++rank) in[rank].resize(in_counts[rank]);
+  if (const int error = exchange(blocks_of(out), blocks_of(in)); error != MPI_SUCCESS) return error;
+  for (const std::vector<Edge>& list : in) {
+    for (const Edge& edge : list) {
+      if (edge.destination == comm.rank()) {
+        graph.sources.push_back(edge.source);
+        if (graph.weighted) graph.source_weights.push_back(edge.weight);
+      }
+      if (edge.source == comm.rank()) {
+        graph.destinations.push_back(edge.destination);
+        if (graph.weighted) graph.destination_weights.push_back(edge.weight);
+      }
+    }
+  }
+  return MPI_SUCCESS;
 }
 
 }  // namespace
@@ -157,15 +206,17 @@ OPAL_MPI_CALL(Dist_graph_create, (Call & call, MPI_Comm comm_old, int n, const i
   }
   check_ranks(call, *parent, edge_count, destinations, "destinations");
   check_weights(call, edge_count, weights, "weights");
-  const bool weighted = weights != MPI_UNWEIGHTED;
-  std::vector<comm::Edge> edges;
+  comm::DistGraph graph;
+  graph.weighted = weights != MPI_UNWEIGHTED;
+  EdgeLists edges(static_cast<std::size_t>(parent->size()));
   for (int i = 0, next = 0; i < n; ++i) {
     for (int degree = 0; degree < degrees[i]; ++degree, ++next) {
-      edges.push_back({sources[i], destinations[next], weighted ? weights[next] : 0});
+      const Edge edge{sources[i], destinations[next], graph.weighted ? weights[next] : 0};
+      edges[static_cast<std::size_t>(edge.source)].push_back(edge);
+      if (edge.destination != edge.source) edges[static_cast<std::size_t>(edge.destination)].push_back(edge);
     }
   }
-  comm::DistGraph graph;
-  call.finish(gather_edges(*parent, edges, weighted, graph));
+  call.finish(gather_edges(*parent, edges, graph));
   return hand_out(call, split(call.process().communicators(), *parent, 0, 0), comm_dist_graph,
                   std::make_shared<const comm::Topology>(std::move(graph)));
 }

@@ -6,7 +6,6 @@
 // Threads: one thread per communicator at a time.  Requires: the caller holds no lock.
 #pragma once
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "mpi_shim/comm/communicators.hpp"
@@ -51,19 +50,5 @@ Made merge_sides(Communicators& communicators, Communicator& parent, bool high);
 Made connect_groups(Communicators& communicators, const std::shared_ptr<const Group>& local, int local_leader,
                     const std::shared_ptr<const Group>& remote, int remote_leader, std::string_view tag,
                     std::shared_ptr<const Errhandler> errhandler);
-
-// --- The exchange of MPI_Dist_graph_create (edges.cpp): any process may specify any edge, and each edge is sent to its
-//     source and its destination.
-
-struct Edge {
-  int source;
-  int destination;
-  int weight;
-};
-
-/// Fills `graph` with the neighbours of this process from the `edges` of all processes.  Collective over `comm`.
-/// Order: by the rank that specified the edge, then as in its `edges`; so both ends of parallel edges agree.
-/// `weighted`: also fills the weights.  Returns an error class.
-int gather_edges(Communicator& comm, std::span<const Edge> edges, bool weighted, DistGraph& graph);
 
 }  // namespace mpi_shim::comm
