@@ -24,9 +24,25 @@ class Burst {
   Burst& operator=(const Burst&) = delete;
 
   /// Before a short message to `to`.  `may_wait`: MPI_Isend sends it.  Requires: the caller holds the Context's lock.
-  void before_send(const opal::am::Endpoint& to, bool may_wait) noexcept;
+  [[gnu::noinline]] void before_send(const opal::am::Endpoint& to, bool may_wait) noexcept {
+    if (may_wait && to_ == &to) {
+      if (++length_ == kAtOnce + 1) context_.begin_batch();
+      return;
+    }
+    end();
+    Burst* none = nullptr;
+    if (!may_wait || !current_.compare_exchange_strong(none, this, std::memory_order_relaxed)) return;
+    to_ = &to;
+    length_ = 1;
+  }
   /// Sends what is held back.  Takes the Context's lock.
-  void end() noexcept;
+  [[gnu::noinline]] void end() noexcept {
+    const opal::am::Lock::Guard guard{context_.lock()};
+    if (to_ == nullptr) return;
+    to_ = nullptr;
+    current_.store(nullptr, std::memory_order_relaxed);
+    if (length_ > kAtOnce) context_.end_batch();
+  }
   /// Ends the burst of this process, if there is one.
   static void end_any() noexcept {
     if (Burst* const burst = current_.load(std::memory_order_relaxed); burst != nullptr) [[unlikely]]

@@ -3,7 +3,7 @@
 // a synchronous send is a rendezvous.  In a rendezvous the receiver fetches the data by a get if the transport needs no
 // help of the sender for it; otherwise the sender pushes them, and the offer carries the first part.  Without
 // unexpected-message credit a sender uses rendezvous, which limits the memory that a target needs for unexpected
-// messages (credit.cpp).
+// messages (peer.hpp).
 // The Engine has the open channels, the transfers in flight, and the operations that wait for the transport.
 // Owns the pools of requests; borrows the Context, the Connector, channels and peers.
 // Threads: any; takes the Context's lock, except where a function requires that the caller holds it.  wait() and

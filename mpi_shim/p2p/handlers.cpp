@@ -134,6 +134,19 @@ void Engine::on_finished(btl::Delivery& delivery) noexcept {
   if (Send* const send = find_send(delivery, message, &Send::awaits_fetch)) send->end(MPI_SUCCESS);
 }
 
+void Engine::announce(Peer& peer) noexcept {
+  peer.announced = peer.received;
+  send_control(*peer.endpoint, wire::kCredit, wire::Credit{peer.received});
+}
+
+void Engine::on_credit(btl::Delivery& delivery) noexcept {
+  wire::Credit message{};
+  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
+  auto* const peer = static_cast<Peer*>(am::sender(delivery).upper);
+  if (peer == nullptr || message.received > peer->sent) return refuse(delivery, "nothing was sent that it received");
+  peer->may_send = std::max(peer->may_send, message.received + config_.unexpected_limit.bytes);
+}
+
 void Engine::refuse(const btl::Delivery& delivery, const char* why) noexcept {
   log::error("mpi", "message with active-message tag {:#x} of {} bytes from peer {} dropped: {}", delivery.tag,
              delivery.data.size(), to_string(delivery.from.peer()), why);

@@ -25,8 +25,11 @@ struct Peer {
   bool failed = false;
   bool pays_per_call = false;  ///< its transport makes a system call, or rings a doorbell, for each message: see Burst
 
-  // Unexpected-message credit (credit.cpp), as sums of cost() since the connection.  An eager message consumes credit
-  // until the target has received it; without credit the sender uses a rendezvous.
+  // Unexpected-message credit, as sums of cost() since the connection.  Each sender has mpi_p2p_unexpected_limit bytes
+  // of it at each target.  An eager message consumes its cost() until the message is received; the target announces
+  // that to the sender (kCredit) after each quarter of the limit.  A sender without credit uses a rendezvous even for
+  // small messages.  Order and matching do not change; a blocking send then waits for its receive, and an unexpected
+  // message occupies only its envelope at the target.
   std::uint64_t sent = 0;       ///< of eager messages to the peer
   std::uint64_t may_send = 0;   ///< the limit of `sent`
   std::uint64_t received = 0;   ///< of eager messages from the peer that a receive has taken

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 
-#include "mpi_shim/p2p/data/send_part.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/core/copy.hpp"
 #include "opal/core/log.hpp"

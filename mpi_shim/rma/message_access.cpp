@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "mpi_shim/p2p/data/send_part.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"

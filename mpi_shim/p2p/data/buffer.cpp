@@ -6,7 +6,6 @@
 
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
-#include "mpi_shim/p2p/data/send_part.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/copies/copy.hpp"
 

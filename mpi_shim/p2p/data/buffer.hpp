@@ -8,6 +8,7 @@
 #include "mpi_shim/base/names.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/datatype.hpp"
+#include "opal/am/endpoint.hpp"
 #include "opal/gpu/memory.hpp"
 
 namespace mpi_shim::p2p {
@@ -110,5 +111,19 @@ void unpack(ByteSpan from, const Buffer& to, std::uint64_t offset = 0) noexcept;
 
 /// Copies min(from.bytes(), to.bytes()) bytes.  The buffers do not overlap, unless they are the same.
 void copy(const Buffer& from, const Buffer& to) noexcept;
+
+// --- Messages.  Threads: under the Context's lock.
+
+/// As send_part(), for bytes that are not contiguous: packs them into a fragment of the transport.
+Post send_packed(am::Endpoint& to, Tag tag, ByteSpan header, const Buffer& data, std::uint64_t offset,
+                 std::uint64_t bytes) noexcept;
+
+/// Sends `header` and the bytes [offset, offset + bytes) of `data` to a peer as one active message.
+inline Post send_part(am::Endpoint& to, Tag tag, ByteSpan header, const Buffer& data, std::uint64_t offset,
+                      std::uint64_t bytes) noexcept {
+  if (bytes == 0) return to.send_inline(tag, header, {});
+  if (data.contiguous() == nullptr) return send_packed(to, tag, header, data, offset, bytes);
+  return to.send_inline(tag, header, {data.contiguous() + offset, bytes});
+}
 
 }  // namespace mpi_shim::p2p

@@ -26,7 +26,32 @@ struct Incoming {
     return kind == wire::kEager || (kind == wire::kRendezvous && address == 0 && !payload.empty());
   }
   /// Fills a default-constructed object.  False: the bytes are not a valid message of their tag.
-  [[nodiscard]] bool parse(const btl::Delivery& delivery) noexcept;
+  [[nodiscard]] bool parse(const btl::Delivery& delivery) noexcept {
+    from = &am::sender(delivery);
+    kind = delivery.tag;
+    const auto take = [&](auto& header) {
+      if (!read_object(delivery.data, header)) return false;
+      payload = delivery.data.subspan(sizeof header);
+      return true;
+    };
+    switch (kind) {
+      case wire::kEager:
+        if (!take(match)) return false;
+        size = payload.size();
+        return true;
+      case wire::kRendezvous: {
+        wire::RendezvousHeader header{};
+        if (!take(header)) return false;
+        match = header.match;
+        send_id = header.send_id;
+        size = header.size;
+        address = header.address;
+        return payload.size() <= (address != 0 ? MemoryHandle::kMaxSize : size);
+      }
+      case wire::kFailure: return take(match) && payload.size() == sizeof(wire::Failure);
+      default: return false;
+    }
+  }
 };
 
 }  // namespace mpi_shim::p2p
