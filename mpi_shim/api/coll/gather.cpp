@@ -20,14 +20,13 @@ std::optional<p2p::Buffer> own_block(Call& call, const void* buffer, MPI_Count c
   return call.buffer(buffer, count, datatype);
 }
 
-// Below, `share` is a member function of the host team: it uses the team segment, and messages between hosts.  If it
-// returns no value, `build` does the collective by messages.
+using Rooted = coll::Rooted;
 
 /// A gather or scatter with a root.  `buf`: the block of this process; not used at the root of an
 /// intercommunicator.  `make_blocks`: the blocks of all ranks, at the root only.
-template <class Build, class BuildInter, class Share, class MakeBlocks>
+template <class MakeBlocks>
 int rooted(Call& call, const Form& form, const void* buf, MPI_Count count, MPI_Datatype datatype, int root,
-           MPI_Comm handle, Build build, BuildInter build_inter, Share share, MakeBlocks&& make_blocks) {
+           MPI_Comm handle, Rooted kind, MakeBlocks&& make_blocks) {
   comm::Communicator* const comm = call.comm(handle);
   call.root(comm, root);
   const RootPart part{*comm, root};
@@ -36,35 +35,37 @@ int rooted(Call& call, const Form& form, const void* buf, MPI_Count count, MPI_D
       has_block ? own_block(call, buf, count, datatype, part.is_root) : p2p::Buffer{};
   const coll::Blocks blocks = part.is_root ? make_blocks(call, comm->remote_size()) : coll::Blocks{};
   return form.run(
-      call, *comm, [&](coll::HostTeam& team) { return (team.*share)(own, blocks, root); },
-      [&](auto& schedule) { build(schedule, own, blocks, root); },
-      [&](auto& schedule, const auto& sides) { build_inter(schedule, sides, *own, blocks, root); });
+      call, *comm, [&](coll::HostTeam& team) { return team.rooted(kind, own, blocks, root); },
+      [&](auto& schedule) { build_rooted(schedule, kind, own, blocks, root); },
+      [&](auto& schedule, const auto& sides) {
+        build_inter_rooted(schedule, sides, kind.gathers(), *own, blocks, root);
+      });
 }
 
 int gather(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
            MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return rooted(call, form, sendbuf, sendcount, sendtype, root, comm, coll::build_gather, coll::build_inter_gather,
-                &coll::HostTeam::gather, even_blocks(recvbuf, recvcount, recvtype));
+  return rooted(call, form, sendbuf, sendcount, sendtype, root, comm, {Rooted::Way::gather, Rooted::Sizes::equal},
+                even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
 int gatherv(Call& call, const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return rooted(call, form, sendbuf, sendcount, sendtype, root, comm, coll::build_gatherv, coll::build_inter_gather,
-                &coll::HostTeam::gatherv, listed_blocks(recvbuf, recvcounts, displs, recvtype));
+  return rooted(call, form, sendbuf, sendcount, sendtype, root, comm, {Rooted::Way::gather, Rooted::Sizes::any},
+                listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
 int scatter(Call& call, const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
             void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return rooted(call, form, recvbuf, recvcount, recvtype, root, comm, coll::build_scatter, coll::build_inter_scatter,
-                &coll::HostTeam::scatter, even_blocks(sendbuf, sendcount, sendtype));
+  return rooted(call, form, recvbuf, recvcount, recvtype, root, comm, {Rooted::Way::scatter, Rooted::Sizes::equal},
+                even_blocks(sendbuf, sendcount, sendtype));
 }
 
 template <class Count, class Displacement>
 int scatterv(Call& call, const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
              MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return rooted(call, form, recvbuf, recvcount, recvtype, root, comm, coll::build_scatterv, coll::build_inter_scatter,
-                &coll::HostTeam::scatterv, listed_blocks(sendbuf, sendcounts, displs, sendtype));
+  return rooted(call, form, recvbuf, recvcount, recvtype, root, comm, {Rooted::Way::scatter, Rooted::Sizes::any},
+                listed_blocks(sendbuf, sendcounts, displs, sendtype));
 }
 
 template <class Build, class MakeBlocks>

@@ -9,6 +9,15 @@
 
 namespace mpi_shim::coll {
 
+/// A gather or a scatter.
+struct Rooted {
+  enum class Way : std::uint8_t { gather, scatter };
+  enum class Sizes : std::uint8_t { equal, any };  ///< of the blocks; any: MPI_Gatherv, MPI_Scatterv
+  Way way;
+  Sizes sizes;
+  [[nodiscard]] bool gathers() const noexcept { return way == Way::gather; }
+};
+
 // --- Barrier and broadcast (bcast.cpp)
 
 /// Dissemination (Hensgen, Finkel, Manber 1988): ceil(log2 n) rounds.  Round k receives an empty message from
@@ -24,15 +33,9 @@ void build_bcast(Schedule& schedule, const Buffer& buffer, int root);
 //     gather and scatter only the root has blocks.  `own` is this rank's separate buffer.  nullopt is MPI_IN_PLACE
 //     (gather and scatter: at the root only): this rank's data are in blocks[rank].
 
-/// Requires: all blocks have the same size.  Small blocks of many ranks use a binomial tree (kGatherTreeBelow,
-/// kGatherTreeRanks), others build_gatherv() or build_scatterv().
-void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
-void build_scatter(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
-
-/// Every rank sends its block directly to the root, which posts all receives in one round.
-void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
-/// The root sends each rank its block.
-void build_scatterv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
+/// Gather or scatter.  Small blocks of many ranks, of equal sizes, use a binomial tree (kGatherTreeBelow,
+/// kGatherTreeRanks).  Others are messages directly to or from the root, all in one round.
+void build_rooted(Schedule& schedule, Rooted kind, const std::optional<Buffer>& own, const Blocks& blocks, int root);
 
 /// Requires: all blocks have the same size.  Small blocks use the algorithm of Bruck et al. 1997 (ceil(log2 n) rounds
 /// with messages), others build_allgatherv().

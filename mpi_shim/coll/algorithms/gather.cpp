@@ -45,16 +45,12 @@ void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
   schedule.end_round();
 }
 
-/// Which way the blocks go: to the root, or from the root.
-enum class Way { gather, scatter };
-
 /// A binomial tree.  Each process packs the blocks of its subtree in the order of positions (tree.hpp), its own first.
 /// A scatter does the steps of a gather in the opposite order and direction.
-void build_over_tree(Schedule& schedule, Way way, const std::optional<Buffer>& own, const Blocks& blocks, int root,
+void build_over_tree(Schedule& schedule, bool gathers, const std::optional<Buffer>& own, const Blocks& blocks, int root,
                      std::uint64_t bytes) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
   const Packed packed{schedule, tree.subtree(), bytes};
-  const bool gathers = way == Way::gather;
   const auto copy = [&](const Buffer& a, const Buffer& b) { gathers ? schedule.copy(a, b) : schedule.copy(b, a); };
   const auto add_subtree = [&] {
     if (own) copy(*own, packed.blocks(0, 1));
@@ -79,8 +75,8 @@ void build_over_tree(Schedule& schedule, Way way, const std::optional<Buffer>& o
 }
 
 /// Messages directly between the root and each other rank.
-void build_straight(Schedule& schedule, Way way, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  const bool gathers = way == Way::gather;
+void build_straight(Schedule& schedule, bool gathers, const std::optional<Buffer>& own, const Blocks& blocks,
+                    int root) {
   const auto exchange = [&](const Buffer& buffer, int rank) {
     gathers == (schedule.rank() == root) ? schedule.receive(buffer, rank) : schedule.send(buffer, rank);
   };
@@ -95,35 +91,17 @@ void build_straight(Schedule& schedule, Way way, const std::optional<Buffer>& ow
   schedule.end_round();
 }
 
-/// Requires: all blocks have the same size.
-void build_even(Schedule& schedule, Way way, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
-  // The extra copies of a tree pay off only for small blocks among many ranks.
-  if (bytes < kGatherTreeBelow.bytes && schedule.size() >= kGatherTreeRanks) {
-    build_over_tree(schedule, way, own, blocks, root, bytes);
-  } else {
-    build_straight(schedule, way, own, blocks, root);
-  }
-}
-
 }  // namespace
 
 // Only the root may have no `own` (MPI_IN_PLACE); it has `blocks`.
-
-void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  build_even(schedule, Way::gather, own, blocks, root);
-}
-
-void build_scatter(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  build_even(schedule, Way::scatter, own, blocks, root);
-}
-
-void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  build_straight(schedule, Way::gather, own, blocks, root);
-}
-
-void build_scatterv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  build_straight(schedule, Way::scatter, own, blocks, root);
+void build_rooted(Schedule& schedule, Rooted kind, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  // The extra copies of a tree pay off only for small blocks among many ranks.
+  if (kind.sizes == Rooted::Sizes::equal && bytes < kGatherTreeBelow.bytes && schedule.size() >= kGatherTreeRanks) {
+    build_over_tree(schedule, kind.gathers(), own, blocks, root, bytes);
+  } else {
+    build_straight(schedule, kind.gathers(), own, blocks, root);
+  }
 }
 
 void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {

@@ -46,25 +46,17 @@ void build_inter_bcast(Schedule& schedule, const TwoSides& sides, const Buffer& 
   build_bcast(schedule, buffer, 0);
 }
 
-void build_inter_gather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root) {
+void build_inter_rooted(Schedule& schedule, const TwoSides& sides, bool gathers, const Buffer& own,
+                        const Blocks& blocks, int root) {
   if (root == MPI_PROC_NULL) return;
+  const bool is_root = root == MPI_ROOT;
+  const auto exchange = [&](const Buffer& buffer, int rank) {
+    gathers == is_root ? schedule.receive(buffer, rank) : schedule.send(buffer, rank);
+  };
   schedule.set_team(sides.other);
-  if (root != MPI_ROOT) {
-    schedule.send(own, root);
-  } else {
-    for (int rank = 0; rank < sides.other.size(); ++rank)
-      schedule.receive(blocks[static_cast<std::size_t>(rank)], rank);
-  }
-  schedule.end_round();
-}
-
-void build_inter_scatter(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root) {
-  if (root == MPI_PROC_NULL) return;
-  schedule.set_team(sides.other);
-  if (root != MPI_ROOT) {
-    schedule.receive(own, root);
-  } else {
-    for (int rank = 0; rank < sides.other.size(); ++rank) schedule.send(blocks[static_cast<std::size_t>(rank)], rank);
+  if (!is_root) exchange(own, root);
+  for (int rank = 0; is_root && rank < sides.other.size(); ++rank) {
+    exchange(blocks[static_cast<std::size_t>(rank)], rank);
   }
   schedule.end_round();
 }
@@ -121,7 +113,7 @@ void build_inter_reduce_scatter(Schedule& schedule, const TwoSides& sides, const
     if (sides.own.rank() == 0) parts.push_back(theirs.part(first, count));
     first += count;
   }
-  build_scatterv(schedule, out, parts, 0);
+  build_rooted(schedule, {Rooted::Way::scatter, Rooted::Sizes::any}, out, parts, 0);
 }
 
 }  // namespace mpi_shim::coll

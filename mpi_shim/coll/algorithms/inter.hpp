@@ -16,10 +16,10 @@ struct TwoSides {
 void build_inter_barrier(Schedule& schedule, const TwoSides& sides);
 /// The root sends to the other side's rank 0, which broadcasts within its side.
 void build_inter_bcast(Schedule& schedule, const TwoSides& sides, const Buffer& buffer, int root);
-/// Messages directly between the root and each process of the other side.  The root uses `blocks`, by rank of the other
-/// side; the processes of the other side use `own`.
-void build_inter_gather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root);
-void build_inter_scatter(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root);
+/// Gather or scatter: messages directly between the root and each process of the other side.  The root uses `blocks`,
+/// by rank of the other side; the processes of the other side use `own`.
+void build_inter_rooted(Schedule& schedule, const TwoSides& sides, bool gathers, const Buffer& own,
+                        const Blocks& blocks, int root);
 /// Each process exchanges blocks with every process of the other side.  `blocks`, `out` and `in` are by rank of the
 /// other side.
 void build_inter_allgather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks);

@@ -57,23 +57,40 @@ HostTeam::ByHost HostTeam::by_host(const std::vector<std::uint64_t>& sizes, bool
   return all;
 }
 
-HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+HostTeam::Outcome HostTeam::rooted(Rooted kind, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  if (kind.sizes == Rooted::Sizes::any) return rooted_uneven(kind.gathers(), own, blocks, root);
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
-  if (bytes == 0) return MPI_SUCCESS;
-  if (one_host()) return gather_here(own, blocks, root, bytes);
+  const bool gathers = kind.gathers();
   const bool is_root = comm_.rank() == root;
+  const int length = is_root && !gathers ? check_length(block(blocks, root), bytes) : MPI_SUCCESS;
+  if (bytes == 0) return length;
+  const auto here = [&](const Blocks& of_ranks, int leader) {
+    return gathers ? gather_here(own, of_ranks, leader, bytes) : scatter_here(of_ranks, own, leader, bytes);
+  };
+  if (one_host()) return first_error(here(blocks, root), length);
   const std::vector<int> leaders = leaders_for(root);
   const int leader = leaders[at(own_host())];
   const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes), !is_root) : ByHost{};
-  OPAL_MPI_STEP(gather_here(own, is_root ? blocks : all.ranks, leader, bytes));
+  const Blocks& of_ranks = is_root ? blocks : all.ranks;
+  const auto copy_other_hosts = [&] {
+    for (int rank = 0; is_root && rank < comm_.size(); ++rank) {
+      if (hosts_.of_rank[at(rank)] == own_host()) continue;
+      gathers ? p2p::copy(block(all.ranks, rank), block(blocks, rank))
+              : p2p::copy(block(blocks, rank), block(all.ranks, rank));
+    }
+  };
+  if (gathers) {
+    OPAL_MPI_STEP(here(of_ranks, leader));
+  } else {
+    copy_other_hosts();
+  }
   OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
     const auto packed = is_root ? std::nullopt : std::optional{all.hosts[at(own_host())]};
-    build_gatherv(schedule, packed, all.hosts, hosts_.of_rank[at(root)]);
+    build_rooted(schedule, {kind.way, Rooted::Sizes::any}, packed, all.hosts, hosts_.of_rank[at(root)]);
   }));
-  for (int rank = 0; is_root && rank < comm_.size(); ++rank) {
-    if (hosts_.of_rank[at(rank)] != own_host()) p2p::copy(block(all.ranks, rank), block(blocks, rank));
-  }
+  if (!gathers) return first_error(here(of_ranks, leader), length);
+  copy_other_hosts();
   return MPI_SUCCESS;
 }
 
@@ -93,26 +110,6 @@ int HostTeam::gather_here(const std::optional<Buffer>& own, const Blocks& blocks
   }
   if (own && comm_.rank() == leader) p2p::copy(*own, block(blocks, leader));
   return MPI_SUCCESS;
-}
-
-HostTeam::Outcome HostTeam::scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
-  if (!takes_blocks(bytes)) return std::nullopt;
-  const bool is_root = comm_.rank() == root;
-  const int length = is_root ? check_length(block(blocks, root), bytes) : MPI_SUCCESS;
-  if (bytes == 0) return length;
-  if (one_host()) return first_error(scatter_here(blocks, own, root, bytes), length);
-  const std::vector<int> leaders = leaders_for(root);
-  const int leader = leaders[at(own_host())];
-  const ByHost all = comm_.rank() == leader ? by_host(std::vector(at(comm_.size()), bytes), !is_root) : ByHost{};
-  for (int rank = 0; is_root && rank < comm_.size(); ++rank) {
-    if (hosts_.of_rank[at(rank)] != own_host()) p2p::copy(block(blocks, rank), block(all.ranks, rank));
-  }
-  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
-    const auto packed = is_root ? std::nullopt : std::optional{all.hosts[at(own_host())]};
-    build_scatterv(schedule, packed, all.hosts, hosts_.of_rank[at(root)]);
-  }));
-  return first_error(scatter_here(is_root ? blocks : all.ranks, own, leader, bytes), length);
 }
 
 int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes) {

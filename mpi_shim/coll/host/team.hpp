@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/host/team_segment.hpp"
 #include "mpi_shim/coll/schedule.hpp"
@@ -59,16 +60,13 @@ class HostTeam {
   Outcome scan(const Buffer& in, const Buffer& out, const op::Op& op, bool exclusive);
   /// counts[r] elements of `in` are for rank r.
   Outcome reduce_scatter(const Buffer& in, const Buffer& out, std::span<const std::uint64_t> counts, const op::Op& op);
-  /// Requires: all blocks have the same size.  `own` and `blocks`: see algorithms/algorithms.hpp.
-  Outcome gather(const std::optional<Buffer>& own, const Blocks& blocks, int root);
-  Outcome scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root);
+  /// Gather or scatter; see algorithms/algorithms.hpp.
+  Outcome rooted(Rooted kind, const std::optional<Buffer>& own, const Blocks& blocks, int root);
   /// Blocks of any size; every rank knows all sizes.
   Outcome allgather(const std::optional<Buffer>& own, const Blocks& blocks);
   /// &out == &in is MPI_IN_PLACE, here and in alltoallv(), which then returns nullopt.
   Outcome alltoall(const Blocks& out, const Blocks& in);
   /// Blocks of any size; only the sender and the receiver of a block know its size.
-  Outcome gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
-  Outcome scatterv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome alltoallv(const Blocks& out, const Blocks& in);
 
  private:
@@ -102,6 +100,8 @@ class HostTeam {
     Blocks ranks;  ///< by rank
   };
   ByHost by_host(const std::vector<std::uint64_t>& sizes, bool only_here);
+  /// rooted() if only the sender and the receiver of a block know its size.
+  int rooted_uneven(bool gathers, const std::optional<Buffer>& own, const Blocks& blocks, int root);
   /// `leader`, a rank of this host, gets the block of each rank of this host.  `longest`: the bytes of the longest
   /// block; all have as many, or one piece is enough.
   int gather_here(const std::optional<Buffer>& own, const Blocks& blocks, int leader, std::uint64_t longest);

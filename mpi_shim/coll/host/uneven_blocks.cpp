@@ -87,23 +87,14 @@ class Contribution {
 
 }  // namespace
 
-HostTeam::Outcome HostTeam::gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+int HostTeam::rooted_uneven(bool gathers, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const bool is_root = comm_.rank() == root;
-  if (is_root && own) p2p::copy(*own, blocks[at(root)]);
-  std::vector<const Buffer*> out(at(comm_.size()));
-  if (!is_root) out[at(root)] = &*own;
-  return exchange_pairs(std::move(out), is_root ? addresses_of(blocks) : std::vector<const Buffer*>(at(comm_.size())),
-                        Targets::one);
-}
-
-HostTeam::Outcome HostTeam::scatterv(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  const bool is_root = comm_.rank() == root;
-  std::vector<const Buffer*> in(at(comm_.size()));
-  if (!is_root) in[at(root)] = &*own;
-  const int outcome = exchange_pairs(is_root ? addresses_of(blocks) : std::vector<const Buffer*>(at(comm_.size())),
-                                     std::move(in), Targets::many);
-  if (is_root && own) p2p::copy(blocks[at(root)], *own);
-  return outcome;
+  if (is_root && own) gathers ? p2p::copy(*own, blocks[at(root)]) : p2p::copy(blocks[at(root)], *own);
+  std::vector<const Buffer*> one(at(comm_.size()));  // for or from the root
+  if (!is_root) one[at(root)] = &*own;
+  std::vector<const Buffer*> all = is_root ? addresses_of(blocks) : std::vector<const Buffer*>(at(comm_.size()));
+  return gathers ? exchange_pairs(std::move(one), std::move(all), Targets::one)
+                 : exchange_pairs(std::move(all), std::move(one), Targets::many);
 }
 
 HostTeam::Outcome HostTeam::alltoallv(const Blocks& out, const Blocks& in) {
