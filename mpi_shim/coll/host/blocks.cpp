@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather, scatter, allgather and alltoall of a HostTeam: through slots on a host, as one message per pair of hosts
-// between leaders (levels as in Karonis et al. 2000).  Larger blocks are left to the schedules (nullopt).
+// Gather, scatter, allgather and alltoall of a HostTeam: through slots on a host; between hosts one message per pair of
+// leaders (levels as in Karonis et al. 2000), and alltoall as alltoallv.  Larger blocks are left to the schedules
+// (nullopt).
 #include <algorithm>
 
 #include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/coll/algorithms/algorithms.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
-#include "opal/core/copy.hpp"
 
 namespace mpi_shim::coll {
 namespace {
@@ -182,13 +182,12 @@ HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Bl
 }
 
 HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
+  if (!one_host()) return alltoallv(out, in);
   const int me = comm_.rank();
   const std::uint64_t bytes = block(in, me).bytes();
   const auto others = static_cast<std::uint64_t>(comm_.size() - 1);
-  // Between hosts all is one exchange: a slot holds the blocks of one rank for all ranks, and later, at the leader,
-  // those of other hosts for this one.
-  const std::uint64_t most = (one_host() ? segment_.slot_bytes() : config_.share_slot.bytes / hosts_.most) / others;
-  if (bytes > (one_host() ? std::max(most, longest_.alltoall) : most)) return std::nullopt;
+  const std::uint64_t most = segment_.slot_bytes() / others;
+  if (bytes > std::max(most, longest_.alltoall)) return std::nullopt;
   const int length = check_length(block(out, me), bytes);
   // MPI_IN_PLACE: an exchange overwrites only bytes that its slots hold.
   for (std::uint64_t offset = 0; offset < bytes; offset += most) {
@@ -200,50 +199,13 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
       }
     }));
     if (offset == 0 && &out != &in) p2p::copy(block(out, me), block(in, me));
-    for (int step = 1; step < segment_.size(); ++step) {
-      const int other = (segment_.rank() + step) % segment_.size();
+    for (int step = 1; step < comm_.size(); ++step) {
+      const int other = (me + step) % comm_.size();
       OPAL_MPI_STEP(segment_.await(other));
-      const int rank = hosts_.here[at(other)];
-      get({segment_.slot(other) + size * among_others(rank, me), size}, block(in, rank), offset);
+      get({segment_.slot(other) + size * among_others(other, me), size}, block(in, other), offset);
     }
   }
-  return one_host() || bytes == 0 ? length : first_error(alltoall_between(in, bytes), length);
-}
-
-int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
-  const std::uint64_t here = hosts_.here.size();
-  const std::uint64_t total = here * (static_cast<std::uint64_t>(comm_.size()) - here) * bytes;
-  const bool leads = segment_.rank() == 0;
-  std::byte* const packed_sends = leads ? packed(2 * total) : nullptr;
-  std::byte* next = packed_sends;
-  Blocks sends;
-  Blocks receives;
-  for (std::size_t host = 0; leads && host < hosts_.ranks.size(); ++host) {
-    const bool is_ours = host == at(own_host());
-    const std::uint64_t size = is_ours ? 0 : here * hosts_.ranks[host].size() * bytes;
-    sends.push_back(Buffer::of_bytes(next, size));
-    receives.push_back(Buffer::of_bytes(next + total, size));
-    for (std::size_t from = 0; !is_ours && from < here; ++from) {  // filled: alltoall() awaited all ranks
-      const std::byte* const blocks = segment_.slot(static_cast<int>(from));
-      for (const int to : hosts_.ranks[host]) {
-        opal::copy_host_memory(next, blocks + bytes * among_others(hosts_.here[from], to), bytes);
-        next += bytes;
-      }
-    }
-  }
-  OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_alltoall(schedule, sends, receives); }));
-  // What the leader has received has, for each rank of other hosts, one block for each rank of this host.
-  OPAL_MPI_STEP(segment_.fill_by(0, config_.share_slot.bytes,
-                                 [&](std::byte* slot) { opal::copy_host_memory(slot, packed_sends + total, total); }));
-  const std::byte* from = segment_.slot(0) + bytes * static_cast<std::uint64_t>(segment_.rank());
-  for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
-    if (host == at(own_host())) continue;
-    for (const int rank : hosts_.ranks[host]) {
-      get({from, bytes}, block(in, rank), 0);
-      from += here * bytes;
-    }
-  }
-  return MPI_SUCCESS;
+  return length;
 }
 
 }  // namespace mpi_shim::coll

@@ -107,9 +107,6 @@ class HostTeam {
   int gather_here(const std::optional<Buffer>& own, const Blocks& blocks, int leader, std::uint64_t longest);
   /// `leader`, a rank of this host, gives each rank of this host its block: a piece of each in one exchange.
   int scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes);
-  /// The second part of alltoall(): the leader packs the blocks for other hosts from the slots, exchanges them with the
-  /// other leaders, and passes the received blocks to the ranks of this host in its slot.
-  int alltoall_between(const Blocks& in, std::uint64_t bytes);
   /// `longest`: the bytes of the longest block; not 0.
   int allgather_here(const std::optional<Buffer>& own, const Blocks& blocks, std::uint64_t longest);
   enum class Targets {
