@@ -25,8 +25,6 @@ class OnHost {
     here_ = buffer.at(copy_.get() - span.offset);
     if (use != Use::write) p2p::copy(original_, here_);
   }
-  OnHost(const OnHost&) = delete;
-  OnHost& operator=(const OnHost&) = delete;
 
   /// Copies a written copy back to GPU memory.
   ~OnHost() {

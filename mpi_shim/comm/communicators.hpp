@@ -53,8 +53,6 @@ class Communicators final {
   /// Makes MPI_COMM_WORLD and MPI_COMM_SELF.
   explicit Communicators(Job& job);
   ~Communicators();
-  Communicators(const Communicators&) = delete;
-  Communicators& operator=(const Communicators&) = delete;
 
   [[nodiscard]] Job& job() noexcept { return job_; }
   [[nodiscard]] Communicator& world() noexcept { return *world_; }

@@ -20,8 +20,6 @@ class Arena {
   static constexpr std::size_t kQuarantine = 32;  ///< freed slots of one size before the oldest is reused
 
   constexpr Arena() = default;
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
 
   /// The arena of this process.  It is never torn down: programs call MPI from their exit handlers.
   static Arena& process() noexcept { return process_arena; }

@@ -42,9 +42,6 @@ Ref<T> create_in(Slot<T> slot, Args&&... args);
 
 class Object {
  public:
-  Object(const Object&) = delete;
-  Object& operator=(const Object&) = delete;
-
   /// The magic word of an object of this kind that the application may name.
   static constexpr std::uint64_t live_magic(Kind kind) noexcept {
     return 0x6f70616c'4d504900U | static_cast<std::uint8_t>(kind);
@@ -150,8 +147,6 @@ class Slot {
     return Slot{memory};
   }
   Slot(Slot&& other) noexcept : memory_(other.release()) {}
-  Slot(const Slot&) = delete;
-  Slot& operator=(const Slot&) = delete;
   ~Slot() {
     if (memory_ != nullptr) Arena::process().release(memory_, sizeof(T));
   }

@@ -18,8 +18,6 @@ class Job final {
  public:
   Job(std::unique_ptr<runtime::Client> client, const am::Config& waits, am::ThreadLevel level)
       : client_(std::move(client)), waits_(waits), engines_(waits, level) {}
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
 
   [[nodiscard]] int rank() const noexcept { return static_cast<int>(client_->rank()); }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(client_->size()); }

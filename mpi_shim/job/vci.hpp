@@ -46,8 +46,6 @@ class Vci final : private p2p::Connector, private am::Observer {
   static Result<void> open(All& all, p2p::Vcis& vcis, runtime::Client& client, const config::Store& store,
                            const Settings& settings);
   ~Vci();
-  Vci(const Vci&) = delete;
-  Vci& operator=(const Vci&) = delete;
 
   [[nodiscard]] am::Context& context() noexcept { return *context_; }
   /// The Engines of all VCIs of the process.

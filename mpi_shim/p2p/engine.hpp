@@ -90,8 +90,6 @@ class Engine {
   static Result<std::unique_ptr<Engine>> open(am::Context& context, Connector& connector, const Config& config,
                                               bool core_is_shared);
   ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
 
   [[nodiscard]] am::Context& context() noexcept { return context_; }
   [[nodiscard]] am::Lock& lock() noexcept { return lock_; }

@@ -18,8 +18,6 @@ class Checkpoint final : private p2p::Halt {
   Checkpoint(runtime::Client& client, const Vci::All& vcis);
   /// Requires: no other thread is inside of MPI.
   ~Checkpoint();
-  Checkpoint(const Checkpoint&) = delete;
-  Checkpoint& operator=(const Checkpoint&) = delete;
 
  private:
   using Step = runtime::CheckpointStep;

@@ -35,8 +35,6 @@ class Process final {
   static Process* current() noexcept { return current_; }
 
   ~Process();
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
 
   [[nodiscard]] int thread_level() const noexcept { return thread_level_; }
   [[nodiscard]] bool is_main_thread() const noexcept { return std::this_thread::get_id() == main_thread_; }

@@ -30,8 +30,6 @@ class Windows final : private p2p::PollingObserver {
   /// already).
   static Result<std::unique_ptr<Windows>> open(p2p::Engine& engine, const Config& config, bool helper);
   ~Windows();
-  Windows(const Windows&) = delete;
-  Windows& operator=(const Windows&) = delete;
 
   [[nodiscard]] p2p::Engine& engine() noexcept { return engine_; }
 

@@ -62,8 +62,6 @@ class IdAgreement {
 
   IdAgreement(Communicators& communicators, const Participants& participants) noexcept
       : communicators_(communicators), participants_(participants) {}
-  IdAgreement(const IdAgreement&) = delete;
-  IdAgreement& operator=(const IdAgreement&) = delete;
 
   /// Starts; does not block.  Any thread, without Job::lock() held.
   void start(const Watcher& watcher);

@@ -20,8 +20,6 @@ namespace mpi_shim::p2p {
 class AttachedBuffer {
  public:
   explicit AttachedBuffer(Vcis& vcis) noexcept : vcis_(vcis) {}
-  AttachedBuffer(const AttachedBuffer&) = delete;
-  AttachedBuffer& operator=(const AttachedBuffer&) = delete;
 
   [[nodiscard]] bool attached() const noexcept { return attached_.load(std::memory_order_relaxed); }
   /// `memory` has `size` bytes, or is MPI_BUFFER_AUTOMATIC.  False: a buffer is already attached.

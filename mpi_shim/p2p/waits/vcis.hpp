@@ -27,8 +27,6 @@ class Vcis {
   /// `waits`: how long a wait polls before it sleeps.
   Vcis(const am::Config& waits, am::ThreadLevel level)
       : waits_(waits), first_polls_(waits.ranks_per_core > 1 ? 4 : 200), lock_(level) {}
-  Vcis(const Vcis&) = delete;
-  Vcis& operator=(const Vcis&) = delete;
 
   /// The Engine becomes the next VCI; at most kMost.  Before there are other threads.
   void join(Engine& engine);
