@@ -46,9 +46,9 @@ rma::Window* Call::window(MPI_Win handle) {
   return window;
 }
 
-std::shared_ptr<const comm::Errhandler> Call::errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own) {
+comm::ErrhandlerRef Call::errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own) {
   using Kind = comm::Errhandler::Kind;
-  auto handler = find_errhandler(handle);
+  comm::Errhandler* const handler = find_errhandler(handle);
   const bool fits =
       handler != nullptr &&
       (handler->kind == own || (handler->kind != Kind::comm_function && handler->kind != Kind::win_function));
@@ -56,7 +56,7 @@ std::shared_ptr<const comm::Errhandler> Call::errhandler(MPI_Errhandler handle, 
     fail(MPI_ERR_ERRHANDLER, fmt::format("argument errhandler is not a valid error handler for {}",
                                          own == Kind::comm_function ? "communicators" : "windows"));
   }
-  return handler;
+  return comm::ErrhandlerRef::share(*handler);
 }
 
 int Call::answer_info(info::Info::Entries entries, MPI_Info* info) {

@@ -111,7 +111,7 @@ class Call {
   auto* object(MPI_Win handle) { return window(handle); }
   auto* object(MPI_Datatype handle) { return any_type(handle); }
   /// An error handler that is predefined or of kind `own` (comm_function or win_function).
-  std::shared_ptr<const comm::Errhandler> errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own);
+  comm::ErrhandlerRef errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own);
   /// Checks that `rank` is a rank of the window or MPI_PROC_NULL.
   void target(rma::Window* window, int rank, const char* argument = "target_rank");
 

@@ -8,27 +8,25 @@ namespace {
 
 using Kind = comm::Errhandler::Kind;
 
-comm::Errhandler calling(MPI_Comm_errhandler_function* own) { return {Kind::comm_function, own}; }
-comm::Errhandler calling(MPI_Win_errhandler_function* own) { return {Kind::win_function, nullptr, own}; }
-
 template <class Function>
 int create(Call& call, Function* own, MPI_Errhandler* errhandler) {
   if (own == nullptr) call.fail(MPI_ERR_ARG, "the function of the error handler is a null pointer");
-  return call.answer(errhandler, new_handle(std::make_shared<const comm::Errhandler>(calling(own))));
+  auto made = handle::create<comm::Errhandler>(own);
+  if (!made) call.fail_class(MPI_ERR_NO_MEM);
+  return call.answer(errhandler, (*made)->use());
 }
 
 template <class Handle>
 int set(Call& call, Handle object, MPI_Errhandler errhandler) {
   auto* const found = call.object(object);
   const bool is_comm = std::is_same_v<Handle, MPI_Comm>;
-  auto handler = call.errhandler(errhandler, is_comm ? Kind::comm_function : Kind::win_function);
-  found->errhandler.set(std::move(handler));
+  found->errhandler.set(call.errhandler(errhandler, is_comm ? Kind::comm_function : Kind::win_function));
   return MPI_SUCCESS;
 }
 
 template <class Handle>
 int get(Call& call, Handle object, MPI_Errhandler* errhandler) {
-  return call.answer(errhandler, new_handle(call.object(object)->errhandler.get()));
+  return call.answer(errhandler, call.object(object)->errhandler.get()->use());
 }
 
 template <class Handle>
@@ -50,10 +48,9 @@ OPAL_MPI_FORWARD(Comm_call_errhandler, call_handler)
 OPAL_MPI_FORWARD(Win_call_errhandler, call_handler)
 
 OPAL_MPI_CALL_ANY_TIME(Errhandler_free, (Call & call, MPI_Errhandler* errhandler)) {
-  if (find_errhandler(*errhandler) == nullptr) {
-    call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler");
-  }
-  if (auto* object = handle::find<ErrhandlerObject>(*errhandler)) free_handle(*object);
+  comm::Errhandler* const handler = find_errhandler(*errhandler);
+  if (handler == nullptr) call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler");
+  handler->free();
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
 }

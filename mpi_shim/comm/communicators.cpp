@@ -13,12 +13,12 @@ constexpr std::uint32_t kSelfId = 1;
 
 }  // namespace
 
-Communicators::Communicators(Job& job) : job_(job), initial_errhandler_(std::make_shared<const Errhandler>()) {
+Communicators::Communicators(Job& job) : job_(job) {
   const auto make = [&](MPI_Comm handle, std::uint32_t id, std::vector<int> members, const char* name) {
     ids_.reserve(id);
     Sides sides{std::make_shared<const Group>(std::move(members), job_.rank()), nullptr};
     auto made = std::make_unique<Communicator>(handle, id, std::move(sides), job_.first_vci());
-    made->errhandler.set(initial_errhandler_);
+    made->errhandler.set(ErrhandlerRef::share(initial_errhandler_));
     made->name = name;
     return made;
   };
@@ -33,13 +33,13 @@ Communicators::~Communicators() {
   others_.clear();
 }
 
-std::shared_ptr<const Errhandler> Communicators::errhandler_of(MPI_Comm handle) const {
+ErrhandlerRef Communicators::errhandler_of(MPI_Comm handle) const {
   if (const auto* const found = handle::find<Communicator>(handle)) return found->errhandler.get();
   const am::Lock::Guard guard{job_.lock()};
   for (const auto& comm : freed_) {
     if (comm->mpi_handle() == handle) return comm->errhandler.get();
   }
-  return nullptr;
+  return {};
 }
 
 void Communicators::flush_buffers() noexcept {

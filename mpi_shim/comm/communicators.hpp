@@ -60,10 +60,10 @@ class Communicators final {
   /// The communicator whose error handler gets errors that belong to no object: MPI_COMM_SELF, once the program has set
   /// a handler there.  Before that MPI_COMM_WORLD, as in MPI 3.1, since programs written for it set only that handler.
   [[nodiscard]] Communicator& default_for_errors() noexcept {
-    return self_->errhandler.get() == initial_errhandler_ ? *world_ : *self_;
+    return self_->errhandler.get().get() == &initial_errhandler_ ? *world_ : *self_;
   }
   /// The error handler of a communicator, also of a freed one until sweep() ends it.  Null: there is none.
-  [[nodiscard]] std::shared_ptr<const Errhandler> errhandler_of(MPI_Comm handle) const;
+  [[nodiscard]] ErrhandlerRef errhandler_of(MPI_Comm handle) const;
   [[nodiscard]] IdTable& ids() noexcept { return ids_; }
 
   /// Makes a communicator of `sides` in `slot`; this process is a member.  `number`: what all members have agreed on.
@@ -83,7 +83,7 @@ class Communicators final {
  private:
   Job& job_;
   IdTable ids_;
-  const std::shared_ptr<const Errhandler> initial_errhandler_;
+  Errhandler initial_errhandler_{MPI_ERRORS_ARE_FATAL, Errhandler::Kind::fatal};  // another than the program sets
   std::unique_ptr<Communicator> world_;
   std::unique_ptr<Communicator> self_;
   std::vector<handle::Ref<Communicator>> others_;

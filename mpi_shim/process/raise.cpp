@@ -41,7 +41,7 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
     const char* when = Process::state() == Process::State::finished ? "after MPI_Finalize" : "before MPI_Init";
     end(error_class, describe(when, error_class, function, message));
   }
-  std::shared_ptr<const comm::Errhandler> handler;
+  comm::ErrhandlerRef handler;
   auto win = static_cast<MPI_Win>(scope.handle);
   auto comm = static_cast<MPI_Comm>(scope.handle);
   if (scope.kind == ErrorScope::Kind::win) {
@@ -49,7 +49,7 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
   } else if (scope.kind == ErrorScope::Kind::comm) {
     handler = process->communicators().errhandler_of(comm);
   }
-  if (handler == nullptr) {
+  if (!handler) {
     const comm::Communicator& communicator = process->communicators().default_for_errors();
     handler = communicator.errhandler.get();
     comm = communicator.mpi_handle();

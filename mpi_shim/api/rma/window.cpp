@@ -57,7 +57,7 @@ int create(Call& call, rma::Flavor flavor, void* base, MPI_Aint size, MPI_Aint d
               "each other's /proc/PID/fd");
   }
   call.finish(error);
-  made->errhandler.set(find_errhandler(MPI_ERRORS_ARE_FATAL));
+  made->errhandler.set(comm::ErrhandlerRef::share(*find_errhandler(MPI_ERRORS_ARE_FATAL)));
   if (baseptr != nullptr) *static_cast<void**>(baseptr) = reinterpret_cast<void*>(made->own().base);
   *win = made->mpi_handle();
   return MPI_SUCCESS;

@@ -90,7 +90,7 @@ void IdAgreement::release() noexcept {
 }
 
 Made make_agreed(Communicators& communicators, const Participants& participants, Sides sides,
-                 std::shared_ptr<const Errhandler> errhandler) {
+                 ErrhandlerRef errhandler) {
   communicators.sweep();  // numbers that can be had again
   IdAgreement agreement{communicators, participants};
   agreement.start({});

@@ -97,7 +97,6 @@ class IdAgreement {
 /// Blocks until all participants have agreed, then creates the communicator of `sides`.  If sides.own is null, this
 /// process takes part but is not a member; the result then has neither error nor communicator.  Requires: the caller
 /// holds no VCI lock.  Errors: of the reductions; MPI_ERR_NO_MEM, in this process alone.
-Made make_agreed(Communicators& communicators, const Participants& participants, Sides sides,
-                 std::shared_ptr<const Errhandler> errhandler);
+Made make_agreed(Communicators& communicators, const Participants& participants, Sides sides, ErrhandlerRef errhandler);
 
 }  // namespace mpi_shim::comm

@@ -60,8 +60,8 @@ class Duplication final : public Request {
   Communicators& communicators_;
   Communicator& parent_;
   handle::Slot<Communicator> slot_;
-  const std::shared_ptr<const Errhandler> errhandler_;  // of the parent when MPI_Comm_idup was called
-  attribute::Attributes<MPI_Comm> attributes_;          // copied when MPI_Comm_idup was called
+  const ErrhandlerRef errhandler_;              // of the parent when MPI_Comm_idup was called
+  attribute::Attributes<MPI_Comm> attributes_;  // copied when MPI_Comm_idup was called
   IdAgreement agreement_;
 };
 

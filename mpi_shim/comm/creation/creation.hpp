@@ -35,7 +35,7 @@ Made create_group(Communicators& communicators, Communicator& parent, const std:
 
 /// MPI_Comm_create_from_group.  Collective over `group`; `tag` distinguishes concurrent calls.
 Made create_from_group(Communicators& communicators, const std::shared_ptr<const Group>& group, std::string_view tag,
-                       std::shared_ptr<const Errhandler> errhandler);
+                       ErrhandlerRef errhandler);
 
 /// MPI_Intercomm_create: connects `local` with the communicator of another leader, which has the rank `remote_leader`
 /// in `peer`.  Only the rank `local_leader` of `local` uses `peer` and `remote_leader`.  Collective over both sides.
@@ -49,6 +49,6 @@ Made merge_sides(Communicators& communicators, Communicator& parent, bool high);
 /// Collective over both groups.
 Made connect_groups(Communicators& communicators, const std::shared_ptr<const Group>& local, int local_leader,
                     const std::shared_ptr<const Group>& remote, int remote_leader, std::string_view tag,
-                    std::shared_ptr<const Errhandler> errhandler);
+                    ErrhandlerRef errhandler);
 
 }  // namespace mpi_shim::comm

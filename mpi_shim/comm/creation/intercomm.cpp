@@ -64,8 +64,7 @@ bool is_list_of_others(Communicators& communicators, const Group& own, const std
 /// Makes the intercommunicator.  The agreement on its number uses MPI_COMM_WORLD, the only communicator that both sides
 /// have in common; its ranks are the process numbers.
 Made make_connected(Communicators& communicators, const Participants& own, const std::shared_ptr<const Group>& local,
-                    int leader, int error, std::vector<int> members, std::uint64_t tag,
-                    std::shared_ptr<const Errhandler> errhandler) {
+                    int leader, int error, std::vector<int> members, std::uint64_t tag, ErrhandlerRef errhandler) {
   if (const int failed = announce(communicators, own, leader, error, members, tag); failed != MPI_SUCCESS)
     return {failed};
   if (!is_list_of_others(communicators, *local, members)) return {MPI_ERR_GROUP};
@@ -107,7 +106,7 @@ Made merge_sides(Communicators& communicators, Communicator& parent, bool high) 
 }
 
 Made create_from_group(Communicators& communicators, const std::shared_ptr<const Group>& group, std::string_view tag,
-                       std::shared_ptr<const Errhandler> errhandler) {
+                       ErrhandlerRef errhandler) {
   const std::vector<int> members{group->processes().begin(), group->processes().end()};
   const Participants participants{communicators.world(), {group->rank(), members}, private_tag(number_of(tag))};
   return make_agreed(communicators, participants, {group, nullptr}, std::move(errhandler));
@@ -115,7 +114,7 @@ Made create_from_group(Communicators& communicators, const std::shared_ptr<const
 
 Made connect_groups(Communicators& communicators, const std::shared_ptr<const Group>& local, int local_leader,
                     const std::shared_ptr<const Group>& remote, int remote_leader, std::string_view tag,
-                    std::shared_ptr<const Errhandler> errhandler) {
+                    ErrhandlerRef errhandler) {
   const std::vector<int> own_members{local->processes().begin(), local->processes().end()};
   std::uint64_t number = number_of(tag);
   const int message_tag = private_tag(number);
