@@ -6,7 +6,7 @@
 
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/process/process.hpp"
-#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/done_requests.hpp"
 #include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim {

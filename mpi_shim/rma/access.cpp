@@ -4,7 +4,7 @@
 #include <array>
 #include <new>
 
-#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/done_requests.hpp"
 #include "mpi_shim/rma/message_access.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"

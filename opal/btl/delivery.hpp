@@ -15,7 +15,7 @@ struct Delivery {
   Endpoint& from;  ///< the sender; the handler may post on it.  A copy of from.peer() stays valid after the handler
   Tag tag;
   ByteSpan data;
-  std::size_t placed = 0;  ///< bytes after `data` that are in the memory that Handler::place has named
+  std::size_t placed = 0;  ///< bytes after `data` that the transport received to the memory of Handler::place
   bool lost = false;       ///< some of the placed bytes are lost: that memory was not accessible any more
 };
 

@@ -12,7 +12,7 @@
 
 namespace opal::btl {
 
-/// Where the payload of a message goes.
+/// The memory of the program to which a transport receives the payload of a message.
 struct Place {
   std::byte* memory = nullptr;  ///< host memory; null: the payload arrives in Delivery::data
   std::size_t header = 0;       ///< bytes at the front of the message that arrive in Delivery::data
@@ -22,9 +22,9 @@ struct Place {
 /// A handler may post on any endpoint.  It must not block and must not call progress() or Module::disconnect().
 struct Handler {
   using Fn = void (*)(void* object, Delivery& delivery) noexcept;
-  /// Names the memory for the payload of a long message of `size` bytes, of which `head` has arrived; null while it
-  /// cannot.  A transport that receives into a buffer of its own saves a copy by it (tcp); others never call it.  It is
-  /// called before each write to that memory, so the memory may end between two calls.
+  /// The place of the payload of a message of `size` bytes, of which `head` has arrived; null memory while it is not
+  /// known.  A transport that receives into a buffer of its own saves a copy by it (tcp, for large messages); others
+  /// never call it.  It is called before each write to that memory, which may end between two calls.
   using PlaceFn = Place (*)(void* object, Endpoint& from, ByteSpan head, std::size_t size) noexcept;
   Fn fn = nullptr;
   void* object = nullptr;

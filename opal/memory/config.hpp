@@ -15,8 +15,9 @@ inline constexpr config::Var<Config> kVars[] = {
     {"monitor",
      &Config::monitor,
      config::Level::user,
-     "How unmapped memory is noticed: by libc's patched system calls (patcher), or reports of the program (explicit: "
-     "opal_memory_released); auto: the patcher; none: no registration is kept.",
+     "How unmapped memory is noticed: by libc's patched system calls (patcher, and auto), or by reports of the program "
+     "(explicit: opal_memory_released). none: not at all, so a registration ends with its last use; the same if the "
+     "patcher fails its self-test.",
      {.choices = "auto|patcher|explicit|none"}},
 };
 inline constexpr config::Group<Config> kGroup{"memory", "Memory monitoring", kVars};

@@ -19,8 +19,9 @@ void Cache::after_fork_in_parent() noexcept {
   released_.notify_all();
 }
 
-/// Runs in the only thread of the child.  It accesses no registration, so that a child that only calls exec copies no
-/// pages.  Another thread of the parent may have held the lock for an event, so the lock is constructed anew.  Leases
+/// Runs in the only thread of the child.  It touches no registration, so a child that only calls exec copies none of
+/// their pages.  Another thread of the parent may have held the lock for a memory event, which a fork does not exclude,
+/// so the lock is constructed anew.  Leases
 /// that exist in the child stay harmless: their registrations are never used again.
 void Cache::after_fork_in_child() noexcept {
   asymmetric_fence::restart_in_child();

@@ -20,15 +20,14 @@
 namespace runtime::guard {
 namespace {
 
-constexpr int kKillAgainMs = 10;  // how long a fork that raced with the last round of SIGKILL may live
+constexpr int kKillAgainMs = 10;  // until the next SIGKILL: a fork during one leaves a child that it has missed
 
 class Guard {
  public:
   explicit Guard(const Duty& duty) : duty_(duty) {
     sigset_t mask;
     sigfillset(&mask);
-    ::sigprocmask(SIG_SETMASK, &mask,
-                  nullptr);  // only SIGKILL ends a process guard; the launcher decides about the rest
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);  // only SIGKILL ends a process guard
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     child_ended_.reset(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -40,7 +39,7 @@ class Guard {
       ::poll(events, 2, killing_ ? kKillAgainMs : launcher_gone_ ? -1 : heard_.poll_timeout_ms());
       signalfd_siginfo discarded;
       while (::read(child_ended_.get(), &discarded, sizeof discarded) > 0) continue;
-      // Requests before reports: the answers to earlier requests come before the report of an end that is seen now.
+      // Requests first: their answers precede the report of an end that is seen now.
       if (events[0].revents != 0) handle_request();
       if (!launcher_gone_ && heard_.expired()) doubt();
       reap();

@@ -3,7 +3,7 @@
 // also by collectives.  The objects live on the stack of the MPI function.
 #pragma once
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/done_requests.hpp"
 
 namespace mpi_shim::api {
 
@@ -51,7 +51,7 @@ inline int hand_over(Request& made, Start start, MPI_Comm handle, MPI_Request* r
 /// As hand_over(), for an operation with MPI_PROC_NULL.  `source`: that of its status, MPI_PROC_NULL
 /// for a receive and MPI_ANY_SOURCE for a send.  Fails with MPI_ERR_NO_MEM.
 inline int give_no_proc_request(Call& call, Start start, MPI_Comm handle, int source, MPI_Request* request) {
-  Request* const made = start == Start::later     ? new_immediate_request(handle, source)
+  Request* const made = start == Start::later     ? new_no_op_persistent_request(handle, source)
                         : source == MPI_PROC_NULL ? &no_proc_receive_request()
                                                   : &done_send_request();
   if (made == nullptr) call.fail_class(MPI_ERR_NO_MEM);

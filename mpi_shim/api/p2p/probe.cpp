@@ -2,7 +2,7 @@
 // MPI_Probe, MPI_Mprobe, MPI_Mrecv and their non-blocking forms.
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
-#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/done_requests.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace mpi_shim::api {

@@ -5,7 +5,7 @@
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
-#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/done_requests.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace mpi_shim::api {

@@ -3,7 +3,7 @@
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
-#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/done_requests.hpp"
 
 namespace mpi_shim::api {
 namespace {

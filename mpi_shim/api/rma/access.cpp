@@ -3,7 +3,7 @@
 #include <string>
 
 #include "mpi_shim/api/forward.hpp"
-#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/done_requests.hpp"
 #include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim::api {

@@ -98,8 +98,8 @@ Result<Copier::Stream*> Copier::stream_of(Context& context, std::uint64_t queue)
   return Error{Errc::no_memory, 0, "gpu::Copier(a stream)"};
 }
 
-/// Puts an event into context.idle if none is there: a new one, in place of another context's idle one if need be.
-Result<void> Copier::take_event(Context& context) noexcept {
+/// Ensures that context.idle has an event.  At the limit it destroys an idle event of another context first.
+Result<void> Copier::ensure_idle_event(Context& context) noexcept {
   if (!context.idle.empty()) return {};
   if (events_ >= most_events_) {
     const auto other = std::find_if(contexts_.begin(), contexts_.end(), [](const auto& c) { return !c->idle.empty(); });
@@ -122,7 +122,7 @@ Result<void> Copier::copy(ContextHandle handle, std::uint64_t queue, void* to, c
   OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(handle));
   OPAL_TRY_ASSIGN(Context * context, context_of(handle));
   OPAL_TRY_ASSIGN(Stream * stream, stream_of(*context, queue));
-  OPAL_TRY(take_event(*context));
+  OPAL_TRY(ensure_idle_event(*context));
   OPAL_TRY(check(driver().copy_async(device_pointer(to), device_pointer(from), size, stream->handle), "cuMemcpyAsync"));
   const CUevent event = context->idle.back();
   if (const auto recorded = check(driver().event_record(event, stream->handle), "cuEventRecord"); !recorded) {

@@ -69,7 +69,7 @@ class OPAL_EXPORT Copier {
   struct Stream;
   Result<Context*> context_of(ContextHandle handle) noexcept;
   Result<Stream*> stream_of(Context& context, std::uint64_t queue) noexcept;
-  Result<void> take_event(Context& context) noexcept;
+  Result<void> ensure_idle_event(Context& context) noexcept;
   std::size_t report_done(Context& context, Stream& stream) noexcept;
   void drop_dead_contexts() noexcept;
 

@@ -47,7 +47,8 @@ class OPAL_EXPORT Flow {
   void on_refused(SendBuffer& buffer);
   /// A message was accepted, or has failed for another reason.
   void on_ended() noexcept;
-  /// The next refused message to send again; null: none, or messages in flight have no event yet.
+  /// The next refused message to send again; null: none is refused, or messages in flight have no event
+  /// yet and no probe was accepted.
   [[nodiscard]] SendBuffer* to_repeat() noexcept;
   /// to_repeat() was posted.
   void on_repeated() noexcept;
@@ -67,7 +68,7 @@ class OPAL_EXPORT Flow {
   std::uint64_t next_ = 0;
   std::uint32_t in_flight_ = 0;
   bool probing_ = false;              // one refused message is in flight again, alone
-  bool open_ = false;                 // the last probe was accepted: the others follow without a wait
+  bool open_ = false;                 // the last probe was accepted: the other refused ones follow without a wait
   std::vector<SendBuffer*> refused_;  // by number
   std::uint64_t expected_ = 0;
   std::map<std::uint64_t, std::vector<std::byte>> early_;  // by number

@@ -146,7 +146,7 @@ void Connections::report_deferred(MessagePeer& peer) noexcept {
                                        [&](const Endpoint* other) { return other->peer() == peer.peer(); });
     Endpoint& next = **earliest;
     deferred_accepts_.erase(earliest);
-    // At most one of them has been reported as accepted and not as failed.
+    // Of the peer's earlier connections at most one has been reported as accepted and not yet as failed.
     for (std::size_t i = 0; i < endpoints_.size(); ++i) {
       Endpoint& before = *endpoints_[i];
       if (before.peer() == next.peer() && !before.ending.reported && !before.accept_deferred) end_drained(before);
@@ -156,7 +156,7 @@ void Connections::report_deferred(MessagePeer& peer) noexcept {
   }
 }
 
-/// Everything that the peer has put into the FIFO has been received: its fast box is next, then the end.
+/// All items of the peer in the FIFO are received.  Receives what is in its fast box, then reports the end.
 void Connections::end_drained(Endpoint& endpoint) noexcept {
   user_.drain(endpoint);
   fail(endpoint, endpoint.ending.why);
@@ -183,7 +183,8 @@ void Connections::fail_with_send_lock(MessagePeer& peer, const Error& why) noexc
 
 std::size_t Connections::finish() noexcept {
   std::size_t count = 0;
-  // Everything that a peer has put into the FIFO lies within one length of the FIFO from where it closed its end.
+  // A peer has put nothing into the FIFO after its end was noticed, when the position was taken from this side's head:
+  // all its items are within one length of the FIFO from there.  An empty FIFO has none of them.
   const auto passed = [&](std::uint64_t position) { return fifo_->empty() || fifo_->head() >= position; };
   for (Endpoint* endpoint : std::exchange(draining_, {})) {
     if (endpoint->dead()) continue;

@@ -86,6 +86,7 @@ class KernelKnem final : public KnemDevice {
     const long outcome = TEMP_FAILURE_RETRY(::ioctl(fd_.get(), kInlineCopy, &command));
     if (outcome == 0 && command.status == kSuccess) return {};
     if (outcome == 0) return Error{Errc::not_supported, 0, "ioctl(KNEM_CMD_INLINE_COPY): the copy failed", size};
+    // EINVAL: no region has this cookie any more; the caller asks the peer for a new one.
     const Errc code = errno == EINVAL ? Errc::busy : errno == EFAULT ? Errc::invalid_argument : Errc::not_supported;
     return Error{code, errno, "ioctl(KNEM_CMD_INLINE_COPY)", size};
   }

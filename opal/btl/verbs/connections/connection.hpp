@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/connections/connection.hpp — one queue pair and its connection setup by the RDMA connection manager.
-// The manager's identifier supplies only the addressing (device, path, GID, packet numbers).  The queue pair belongs to
-// the module's own device context, so this class changes its states itself.
-// Asynchronous: the module passes the events of the manager's channel to on_event(), which calls the Owner.
-// The Owner owns the Connection and may destroy it inside such a call.  Threads: as the module.
+// opal/btl/verbs/connections/connection.hpp — one queue pair and its connection setup by librdmacm.
+// The rdma_cm_id supplies only the addressing and the initial packet sequence numbers.  The queue pair belongs to the
+// module's own device context, so this class changes its states itself.
+// Asynchronous: the module passes the events of librdmacm's channel to on_event(), which calls the Owner.
+// The Owner, where there is one, owns the Connection and may destroy it inside such a call.  Threads: as the module.
 #pragma once
 #include <array>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace opal::btl::verbs {
 
-/// A copy of an event of the connection manager; the original is acknowledged at once.
+/// A copy of an event of librdmacm; the original is acknowledged at once.
 struct CmEvent {
   rdma_cm_event_type type{};
   int status = 0;
@@ -52,7 +52,8 @@ class Connection {
     int timeout_ms = 0;
   };
 
-  /// `owner`: null for the target's end of a one-sided queue, whose initiator makes a new one if it is lost.
+  /// `owner`: null for the target's end of a one-sided queue, whose initiator makes a new one if it is lost; events are
+  /// ignored.
   Connection(Device& device, const Settings& settings, Owner* owner) noexcept
       : device_(device), settings_(settings), owner_(owner) {}
   Connection(const Connection&) = delete;
@@ -82,7 +83,7 @@ class Connection {
   [[nodiscard]] std::uint8_t depth() const noexcept;
   Result<void> move_to(ibv_qp_state state) noexcept;
   Result<void> request_connection() noexcept;
-  /// Makes the queue pair and moves it to `state`: IBV_QPS_INIT at the initiator, IBV_QPS_RTS at the target.
+  /// Makes the queue pair and moves it to `state`: IBV_QPS_INIT at the connector, IBV_QPS_RTS at the acceptor.
   Result<void> make_pair(ibv_qp_state state);
   void offer_extensions() noexcept;
   void accept_extensions() noexcept;

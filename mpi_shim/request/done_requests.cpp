@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/done_requests.hpp"
 
 #include <cstdlib>
 
@@ -54,7 +54,7 @@ Request& no_proc_receive_request() noexcept {
   return request;
 }
 
-Request* new_immediate_request(MPI_Comm comm, int source) {
+Request* new_no_op_persistent_request(MPI_Comm comm, int source) {
   auto made = handle::create<Immediate>(source);
   if (!made) return nullptr;
   Immediate* const request = made->detach();

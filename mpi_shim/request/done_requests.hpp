@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/request/immediate.hpp — requests of operations that are done when they start: sends that send_at_once() has
-// sent, and all operations with MPI_PROC_NULL.  All operations that are not persistent share two requests, which are
-// never written after their creation and never freed.  Threads: any.
+// mpi_shim/request/done_requests.hpp — requests of operations that are done when they start: sends that send_at_once()
+// has sent, and all operations with MPI_PROC_NULL.  All operations that are not persistent share two requests, which
+// are never written after their creation and never freed.  Threads: any.
 #pragma once
 #include "mpi_shim/request/request.hpp"
 
@@ -16,6 +16,6 @@ Request& no_proc_receive_request() noexcept;
 
 /// A new persistent request that is done at each start, with `source` in its status; put_back() destroys it.  Null: no
 /// memory is left.
-Request* new_immediate_request(MPI_Comm comm, int source);
+Request* new_no_op_persistent_request(MPI_Comm comm, int source);
 
 }  // namespace mpi_shim
