@@ -18,7 +18,7 @@ Communicators::Communicators(Job& job) : job_(job) {
     ids_.reserve(id);
     Sides sides{std::make_shared<const Group>(std::move(members), job_.rank()), nullptr};
     auto made = std::make_unique<Communicator>(handle, id, std::move(sides), job_.first_vci());
-    made->errhandler.set(ErrhandlerRef::share(initial_errhandler_));
+    made->errhandler.set(ErrhandlerRef::share(initial_errhandler()));
     made->name = name;
     return made;
   };

@@ -60,7 +60,7 @@ class Communicators final {
   /// The communicator whose error handler gets errors that belong to no object: MPI_COMM_SELF, once the program has set
   /// a handler there.  Before that MPI_COMM_WORLD, as in MPI 3.1, since programs written for it set only that handler.
   [[nodiscard]] Communicator& default_for_errors() noexcept {
-    return self_->errhandler.get().get() == &initial_errhandler_ ? *world_ : *self_;
+    return self_->errhandler.get().get() == &initial_errhandler() ? *world_ : *self_;
   }
   /// The error handler of a communicator, also of a freed one until sweep() ends it.  Null: there is none.
   [[nodiscard]] ErrhandlerRef errhandler_of(MPI_Comm handle) const;
@@ -81,9 +81,14 @@ class Communicators final {
   [[nodiscard]] std::string describe(const p2p::Channel& channel) const;
 
  private:
+  /// As MPI_ERRORS_ARE_FATAL, but another object: it tells whether the program has set a handler.
+  static Errhandler& initial_errhandler() {
+    static Errhandler initial{MPI_ERRORS_ARE_FATAL, Errhandler::Kind::fatal};
+    return initial;
+  }
+
   Job& job_;
   IdTable ids_;
-  Errhandler initial_errhandler_{MPI_ERRORS_ARE_FATAL, Errhandler::Kind::fatal};  // another than the program sets
   std::unique_ptr<Communicator> world_;
   std::unique_ptr<Communicator> self_;
   std::vector<handle::Ref<Communicator>> others_;

@@ -149,7 +149,7 @@ void Engine::on_credit(btl::Delivery& delivery) noexcept {
 
 void Engine::refuse(const btl::Delivery& delivery, const char* why) noexcept {
   log::error("mpi", "message with active-message tag {:#x} of {} bytes from peer {} dropped: {}", delivery.tag,
-             delivery.data.size(), to_string(delivery.from.peer()), why);
+             delivery.data.size() + delivery.placed, to_string(delivery.from.peer()), why);
 }
 
 void Engine::send_control(am::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {

@@ -107,7 +107,7 @@ void Receive::ask_for_data(std::uint64_t send_id, ByteSpan first_part) noexcept 
 }
 
 void Receive::on_data(ByteSpan data, const btl::Delivery& delivery) noexcept {
-  if (delivery.lost) return end(MPI_ERR_BUFFER);  // the program has unmapped the buffer
+  if (delivery.lost) outcome_.error = MPI_ERR_BUFFER;  // the program has unmapped the buffer
   append(data);
   received_ += delivery.placed;
   if (received_ == wanted_) end(outcome_.error);

@@ -76,8 +76,8 @@ void Windows::want_helper() {
   try {
     helper_ = std::jthread{[this](const std::stop_token& end) { help(engine_, end); }};
   } catch (const std::system_error& error) {
-    log::warn("mpi", "no thread for accesses to windows ({}): they wait until this process is in an MPI call",
-              error.what());
+    log::once(log::Level::warn, "no window helper", "mpi",
+              "no thread for accesses to windows ({}): they wait until this process is in an MPI call", error.what());
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -30,8 +30,8 @@ inline constexpr config::Var<Config> kVars[] = {
     {"pending_limit",
      &Config::pending_limit,
      config::Level::tuner,
-     "Most bytes of messages that one endpoint keeps while its transport is busy; the same again for one-sided "
-     "operations.",
+     "Most bytes of messages, except answers, that one endpoint keeps while its transport is busy; the same again for "
+     "one-sided operations.",
      {.min = 4096, .max = 1ULL << 40}},
     {"large_limit",
      &Config::large_limit,

@@ -11,7 +11,7 @@ namespace opal::btl {
 /// Version of the binary interface between libopal and loaded components.  Increment it with every change of a public
 /// class or struct that a component uses (Component, ModuleParameters, Module, Endpoint, the bases in opal/btl/shared):
 /// a field, a virtual function, their order.
-inline constexpr std::uint32_t kComponentAbi = 4;
+inline constexpr std::uint32_t kComponentAbi = 5;
 
 /// The two fields keep their places in all versions: libopal reads `abi` before anything else.
 struct ComponentRecord {

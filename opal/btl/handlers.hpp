@@ -15,7 +15,7 @@ namespace opal::btl {
 /// The memory of the program to which a transport receives the payload of a message.
 struct Place {
   std::byte* memory = nullptr;  ///< host memory; null: the payload arrives in Delivery::data
-  std::size_t header = 0;       ///< bytes at the front of the message that arrive in Delivery::data
+  std::size_t header = 0;       ///< bytes at the front of the message, not 0, that arrive in Delivery::data
 };
 
 /// A function and its first argument.  The owner of the table keeps `object` alive until clear().

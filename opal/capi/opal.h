@@ -281,8 +281,9 @@ OPAL_API opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size
  * freed already: nothing happened). */
 OPAL_API opal_status_t opal_mem_free(opal_context_t* context, void* memory) OPAL_NOEXCEPT;
 /* Tells that [address, +size) was or is about to be unmapped, replaced or emptied, so that nothing about it is kept in
- * registration caches.  For programs that set memory_monitor to explicit, and for memory that goes in ways no monitor
- * sees.  Any thread; does not allocate or lock. */
+ * registration caches of this process; a peer that has mapped GPU memory may keep it mapped (docs/design/smcuda.md).
+ * For programs that set memory_monitor to explicit, and for memory that goes in ways no monitor sees.  Any thread; does
+ * not allocate or lock. */
 OPAL_API void opal_memory_released(const void* address, size_t size) OPAL_NOEXCEPT;
 
 /* A peer's key, decoded for one endpoint's transport.  Plain data: copy it freely, it needs no release. */

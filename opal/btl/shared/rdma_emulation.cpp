@@ -173,7 +173,7 @@ void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   // Check the whole range at each piece: a put that is partly outside writes nothing, and a put stops when its
   // registration ends meanwhile.
   const auto checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
-  if (checked && on_gpu(piece.base, piece.total)) return gather(delivery.from, piece, *handle, data);
+  if (checked && !delivery.lost && on_gpu(piece.base, piece.total)) return gather(delivery.from, piece, *handle, data);
   // Answer every refused piece, since later pieces may succeed again.  The first answer ends the operation.
   if (!checked) {
     reply(delivery.from, piece.operation, checked.error().code);

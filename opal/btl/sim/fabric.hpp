@@ -118,6 +118,11 @@ class OPAL_EXPORT Fabric {
   Link& open_link(Node& from, NodeId to, Endpoint& sender);
   /// Stops the transfers in flight on the link: they access no memory from now on.
   void close_transfers(Link& link) noexcept;
+  /// Makes next_ready() name the node: its software has work that came with no packet.
+  void make_ready(Node& node) noexcept {
+    const auto lock = guard();
+    ready_locked(node);
+  }
   /// Ends the sender's use of the link.  Messages in flight are still delivered; transfers are dropped.
   void close_sender(Link& link) noexcept;
   /// Makes `receiver` the endpoint for packets of the link, until close_receiver().

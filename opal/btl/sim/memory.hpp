@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sim/memory.hpp — the registrations of one simulated device (device_memory.hpp).  Number and bytes are
-// limited as on a device; tests set the limits.  Local buffers need no registration. The device accesses what is mapped
-// at the time, as with on-demand paging.  An unmapped page is an error, no signal. All devices are in one process, so
-// an address names the same memory for each. Owned by its module.  Threads: as the module; invalidate() and
-// invalidate_part() from any.
+// limited as on a device; tests set the limits.  Local buffers need no registration.  The device checks the table at
+// each access and accesses what is mapped at the time, as with on-demand paging, so stale registrations need no
+// revoke_stale().  An unmapped page is an error, no signal.  All devices are in one process, so an address names the
+// same memory for each.  Owned by its module.  Threads: as the module; invalidate() and invalidate_part() from any.
 #pragma once
 #include <algorithm>
 #include <cstdint>

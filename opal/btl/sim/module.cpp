@@ -245,6 +245,7 @@ void Module::die(Endpoint* endpoint, const Error& why) noexcept {
   endpoint->mark_dead(why);
   fabric_->close_transfers(*endpoint->out_);
   end(*endpoint);
+  fabric_->make_ready(node_);  // connect() may have called: progress() reports the end
 }
 
 // --- Component

@@ -297,9 +297,9 @@ MutableBytes Endpoint::place_of_rest() noexcept {
   const std::size_t missing = reader_.missing();
   if (missing == 0 || lost_ || (placed_from_ == 0 && missing < kLeastPlaced)) return {};
   const Handler* const handler = tcp_.parameters().handlers.find(reader_.tag());
-  if (handler == nullptr || handler->place == nullptr) return {};
   const ByteSpan begun = reader_.begun();
-  const Place place = handler->place(handler->object, *this, begun, begun.size() + missing);
+  const bool has_place = handler != nullptr && handler->place != nullptr;
+  const Place place = has_place ? handler->place(handler->object, *this, begun, begun.size() + missing) : Place{};
   if (place.memory == nullptr) {
     lost_ = placed_from_ != 0;
     return {};
@@ -319,7 +319,7 @@ void Endpoint::receive() noexcept {
     const MutableBytes place = place_of_rest();
     std::int64_t got = 0;
     if (place.empty()) {
-      // Not all of a long message at once, before its place is known.
+      // Reads not all of a large message before its place is known.
       if (reader_.missing() == 0) room = room.first(std::min(room.size(), kFirstRead));
       got = receive_some(fd(), room);
     } else {
@@ -340,8 +340,10 @@ void Endpoint::receive() noexcept {
                   "tcp: the connection ended without a goodbye"});
     }
     reader_.received(static_cast<std::size_t>(got));
-    // A short read has emptied the socket, and an event will follow new input.  After `ended` none follows: read on.
-    if (static_cast<std::size_t>(got) < room.size() && !ended) readable = false;
+    // A short read has emptied the socket, and an event will follow new input.  After `ended` none follows: read on.  A
+    // short read to a place may also have ended before memory that is not accessible, which the next read tells.
+    const bool place_is_full = static_cast<std::size_t>(got) >= place.size();
+    if (static_cast<std::size_t>(got) < room.size() && place_is_full && !ended) readable = false;
     if (!deliver()) return;
   }
 }

@@ -44,18 +44,9 @@ struct Cached {
   rcache::Cache cache;
 };
 
-/// Everything that the process has mapped, behind b's device.
-class BehindADevice : public ::testing::Test {
+/// Two sides whose modules have caches.
+class OverADevice : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const memory::Choice& choice = memory::start_monitor({});
-    if (choice.monitor == nullptr || std::string_view{choice.monitor} != "patcher") {
-      GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
-    }
-    auto handle = b.registrations().add_address_space(Rights::all);
-    ASSERT_TRUE(handle) << to_string(handle.error());
-    everything = *handle;
-  }
   void expect_all_given_back() {
     EXPECT_EQ(at_b.transfers().lent(), 0U);
     at_a.cache.flush();
@@ -90,11 +81,26 @@ class BehindADevice : public ::testing::Test {
   btl::Endpoint& to_b = *a.connect(b);
   Cached at_a{a};
   Cached at_b{b};
+};
+
+/// Everything that the process has mapped, behind b's device.
+class BehindADevice : public OverADevice {
+ protected:
+  void SetUp() override {
+    const memory::Choice& choice = memory::start_monitor({});
+    if (choice.monitor == nullptr || std::string_view{choice.monitor} != "patcher") {
+      GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
+    }
+    auto handle = b.registrations().add_address_space(Rights::all);
+    ASSERT_TRUE(handle) << to_string(handle.error());
+    everything = *handle;
+  }
   MemoryHandle everything;
 };
 
-TEST_F(BehindADevice, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
+TEST_F(OverADevice, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
   auto target = *Mapping::anonymous(kLarge);
+  const MemoryHandle range = *b.registrations().add(target.data(), kLarge, Rights::all);
   const auto small = pattern(8, 7);
   const auto large = pattern(kWindow + kPage, 8);
   const auto remote = b.module().register_memory(target.data(), target.size(), Rights::all);
@@ -102,8 +108,7 @@ TEST_F(BehindADevice, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
   std::vector<CountedCompletion> transfers(btl::RdmaOperations::kMost);
   std::size_t posted = 0;
   const auto post_transfers = [&] {
-    while (posted < transfers.size() && put(large, target.data(), everything, transfers[posted]) == Post::queued)
-      ++posted;
+    while (posted < transfers.size() && put(large, target.data(), range, transfers[posted]) == Post::queued) ++posted;
   };
   // Every small operation that ends hands its place in the table to a transfer.
   struct Small : Completion {
@@ -123,23 +128,25 @@ TEST_F(BehindADevice, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
   for (const CountedCompletion& transfer : transfers) EXPECT_TRUE(transfer.ok() && transfer.calls == 1);
 }
 
-TEST_F(BehindADevice, FlushWaitsForAllPieces) {
+TEST_F(OverADevice, FlushWaitsForAllPieces) {
   auto target = *Mapping::anonymous(kLarge);
+  const MemoryHandle range = *b.registrations().add(target.data(), kLarge, Rights::all);
   const auto source = pattern(kLarge, 3);
   CountedCompletion moved;
   CountedCompletion flushed;
-  ASSERT_EQ(put(source, target.data(), everything, moved), Post::queued);
+  ASSERT_EQ(put(source, target.data(), range, moved), Post::queued);
   ASSERT_EQ(a.module().flush(&to_b, flushed), Post::queued);
   ASSERT_TRUE(world.run_until([&] { return flushed.calls != 0; }));
   EXPECT_EQ(moved.calls, 1);
   EXPECT_EQ(std::memcmp(target.data(), source.data(), kLarge), 0);
 }
 
-TEST_F(BehindADevice, DisconnectingEndsItOnce) {
+TEST_F(OverADevice, DisconnectingEndsItOnce) {
   auto target = *Mapping::anonymous(kLarge);
+  const MemoryHandle range = *b.registrations().add(target.data(), kLarge, Rights::all);
   const auto source = pattern(kLarge, 6);
   CountedCompletion moved;
-  ASSERT_EQ(put(source, target.data(), everything, moved), Post::queued);
+  ASSERT_EQ(put(source, target.data(), range, moved), Post::queued);
   for (int i = 0; i < 10; ++i) (void)world.fabric().step();
   world.settle();
   a.module().disconnect(to_b);

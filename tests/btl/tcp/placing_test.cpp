@@ -160,5 +160,50 @@ TEST_F(TcpPlacing, MemoryThatIsUnmappedMidwayLosesItsMessageAndNoOther) {
   }
 }
 
+/// The kernel then copies what it can and reports that number, not the error; the rest stays in the socket.
+TEST_F(TcpPlacing, MemoryOfWhichTheEndIsUnmappedLosesItsMessageAndNoOther) {
+  auto mapping = Mapping::anonymous(kMaxSend, false);
+  ASSERT_TRUE(mapping);
+  memory = mapping->bytes().data();
+  constexpr std::size_t kAccessible = 128 << 10;
+  ASSERT_EQ(::mprotect(memory + kAccessible, kMaxSend - kAccessible, PROT_NONE), 0);
+  const auto next = pattern(1000, 2);
+  std::vector<std::byte> stream = framed(1, pattern(200'000, 1));
+  std::ranges::copy(framed(2, next), std::back_inserter(stream));
+  peer.say(ByteSpan{stream}.first(100));
+  ASSERT_TRUE(pump([&] { return questions != 0 || !messages.empty(); }, side));
+  peer.say(ByteSpan{stream}.subspan(100));
+  // Only by events of the kernel, as a program that sleeps.
+  while (messages.size() < 2) {
+    pollfd fd{side.module->wait_fd(), POLLIN, 0};
+    if (side.module->arm()) ASSERT_EQ(::poll(&fd, 1, 10'000), 1) << "input that nothing announces";
+    side.module->progress(64);
+  }
+  EXPECT_TRUE(messages[0].lost);
+  EXPECT_TRUE(messages[1].payload == next);
+  EXPECT_TRUE(side.failures.empty());
+}
+
+/// The endpoint asks again after each read, and the budget of a progress() may end between two.
+TEST_F(TcpPlacing, AMessageAtEachSizeAroundTheLimitArrivesWithAnyBudget) {
+  for (const std::size_t missing : {16'383, 16'384, 16'385, 20'480, 20'481}) {
+    for (const std::size_t budget : {1, 2, 64}) {
+      messages.clear();
+      const auto first = pattern(missing, 1);
+      const auto second = pattern(missing + 60'000, 2);
+      std::vector<std::byte> stream = framed(1, first);
+      std::ranges::copy(framed(2, second), std::back_inserter(stream));
+      peer.say(ByteSpan{stream}.first(sizeof(btl::tcp::wire::Frame) + sizeof(Header)));
+      side.module->progress(budget);
+      peer.say(ByteSpan{stream}.subspan(sizeof(btl::tcp::wire::Frame) + sizeof(Header)));
+      const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+      while (messages.size() < 2 && !deadline.expired()) side.module->progress(budget);
+      ASSERT_EQ(messages.size(), 2U);
+      EXPECT_TRUE(messages[0].payload == first) << missing;
+      EXPECT_TRUE(messages[1].payload == second) << missing;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace opal::test

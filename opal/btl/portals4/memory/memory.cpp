@@ -63,7 +63,7 @@ void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noe
 }
 
 void Memory::revoke_stale() noexcept {
-  // A slot may hold a new registration already.  Its entry is unlinked too, and messages reach it.
+  // A slot may hold a new registration already.  Its entry is unlinked too; messages do its puts and gets.
   if (stale_.take([this](std::uint32_t slot) { end(slot); })) unlink_all();  // true: some were lost
 }
 
