@@ -27,6 +27,7 @@
 #include "opal/memory/events/monitor.hpp"
 #include "opal/memory/process_maps.hpp"
 #include "tests/memory/no_free_descriptor.hpp"
+#include "tests/memory/table_ranges.hpp"
 
 namespace opal::memory {
 namespace {
@@ -96,10 +97,10 @@ class AddressSpace : public ::testing::Test {
   ::testing::AssertionResult equals_the_kernels_list() {
     // Taken one after the other: the vectors are sized before, so nothing is mapped between.
     std::vector<MappedRange> wanted = kernels_list();
-    const auto now = without_exclusion(table->ranges());
+    const auto now = without_exclusion(ranges_of(*shared));
     if (std::equal(wanted.begin(), wanted.end(), now.begin(), now.end())) return ::testing::AssertionSuccess();
     wanted = kernels_list();  // the heap may have grown for the first list itself
-    const std::vector<MappedRange> have = without_exclusion(table->ranges());
+    const std::vector<MappedRange> have = without_exclusion(ranges_of(*shared));
     std::ostringstream text;
     text << std::hex;
     for (const MappedRange& r : wanted) {

@@ -13,6 +13,8 @@
 #include <random>
 #include <thread>
 
+#include "tests/memory/table_ranges.hpp"
+
 namespace opal::memory {
 namespace {
 
@@ -71,7 +73,7 @@ TEST_F(Table, AgreesWithAnArrayOfPagesOverRandomChanges) {
         wanted.push_back({{p * kPage, (p + 1) * kPage}, pages[p]});
       }
     }
-    ASSERT_EQ(table->ranges(), wanted) << "step " << step;
+    ASSERT_EQ(ranges_of(*shared), wanted) << "step " << step;
     const std::size_t from = random() % kPages;
     const std::size_t to = from + 1 + random() % std::min<std::size_t>(5, kPages - from);
     bool readable = true;
@@ -95,7 +97,7 @@ TEST_F(Table, IsReplacedByAnotherListInPlaceAndKeepsWhatIsExcluded) {
   table->end_replacing();
   const std::vector<MappedRange> wanted{
       {{12 * kPage, 16 * kPage}, 3}, {{22 * kPage, 24 * kPage}, 3 | kExcluded}, {{24 * kPage, 26 * kPage}, 3}};
-  EXPECT_EQ(table->ranges(), wanted);
+  EXPECT_EQ(ranges_of(*shared), wanted);
 }
 
 TEST_F(Table, HoldsMoreRangesThanTheKernelAllowsByDefaultThoughTheyComeInOrder) {
@@ -106,7 +108,7 @@ TEST_F(Table, HoldsMoreRangesThanTheKernelAllowsByDefaultThoughTheyComeInOrder) 
     EXPECT_FALSE(check(2 + 2 * i, 1, kReadable));
   }
   assign(1, 2 * kRanges, 0);
-  EXPECT_TRUE(table->ranges().empty());
+  EXPECT_TRUE(ranges_of(*shared).empty());
 }
 
 TEST_F(Table, ThatIsFullLeavesOutOneRangeAndSaysSo) {

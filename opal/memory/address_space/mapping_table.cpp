@@ -335,13 +335,4 @@ void MappingTable::assign_moved(Range from, Range to, std::uint32_t access) noex
   assign({from.end + distance, to.end}, access | excluded);
 }
 
-std::vector<MappedRange> MappingTable::ranges() const {
-  std::vector<MappedRange> all;
-  all.reserve(4096);  // before the loop, because an allocation may change the table
-  for (std::uint32_t node = first_ending_after(0); node != 0; node = first_ending_after(all.back().range.end)) {
-    all.push_back(at(node));
-  }
-  return all;
-}
-
 }  // namespace opal::memory

@@ -8,7 +8,6 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
@@ -95,9 +94,6 @@ class OPAL_EXPORT MappingTable {
   /// Records that mremap() has moved `from` to `to`: `to` is mapped with `access`, and is excluded where `from` was.
   /// If `to` is longer, its last part is excluded if the end of `from` was.
   void assign_moved(Range from, Range to, std::uint32_t access) noexcept;
-
-  /// A copy in ascending order of address.  It allocates: not for use inside a mapping call.
-  [[nodiscard]] std::vector<MappedRange> ranges() const;
 
  private:
   using Entry = SharedMappings::Entry;
