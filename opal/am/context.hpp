@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -203,6 +204,22 @@ class OPAL_EXPORT Context {
   /// condition outside of progress() calls it after the change.
   void wake_sleepers() noexcept;
 
+  /// One sleep on several Contexts, for a thread that waits for more than one (docs/design/vcis.md).
+  /// Sleeps until an event may have occurred at one of the Contexts, at most for `timeout` (negative: for ever).
+  /// Returns at once if `missing()` is false.  The caller then calls progress() and evaluates its condition again.
+  /// `mine`: Contexts whose progress may make missing() false.  No event of these is missed, also if another thread
+  /// calls their progress() meanwhile.  missing() is called without a lock.
+  /// `others`: best effort.  Progress by another thread does not wake this one, and may leave the Context unwatched
+  /// until the timeout.  A Context whose lock is held is not watched.
+  /// Requires: all Contexts are at level `multiple`; each list has at most kMostInSleep.
+  template <class Missing>
+  static void sleep_on(std::span<Context* const> mine, std::span<Context* const> others, Missing missing,
+                       std::chrono::milliseconds timeout) noexcept {
+    const auto call = [](void* object) noexcept -> bool { return (*static_cast<Missing*>(object))(); };
+    sleep_while(mine, others, call, &missing, timeout);
+  }
+  static constexpr std::size_t kMostInSleep = 16;
+
   /// One descriptor for all transports, for the caller's event loop.  Before each poll() for reading the caller calls
   /// arm(); if arm() returns false, events are pending and the caller calls progress() instead.
   [[nodiscard]] int fd() const noexcept;
@@ -213,7 +230,6 @@ class OPAL_EXPORT Context {
 
  private:
   friend class Endpoint;
-  friend class Sleep;
   friend class AddressSpaceRegistration;
   friend class Region;
   friend class RegisteredPool;
@@ -222,6 +238,8 @@ class OPAL_EXPORT Context {
   /// As wait(), but does not sleep when `holds(object)` is false.  `holds` null: no test.
   std::size_t wait_while(Predicate holds, void* object, std::chrono::milliseconds timeout) noexcept;
   bool holds(Predicate predicate, void* object) noexcept;  ///< calls the predicate under the lock
+  static void sleep_while(std::span<Context* const> mine, std::span<Context* const> others, Predicate missing,
+                          void* object, std::chrono::milliseconds timeout) noexcept;
   Result<Region> register_address_space(Rights rights);
   explicit Context(std::unique_ptr<State> state) noexcept;
   /// Number of polls in wait_until() before it reads a clock or yields a shared core; about 30 ns each.

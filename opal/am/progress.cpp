@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress and waiting of a Context.
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "opal/am/spin.hpp"
@@ -220,6 +222,34 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
     if (state_->options.threads == ThreadLevel::multiple) return 0;
   }
   return 0;
+}
+
+void Context::sleep_while(std::span<Context* const> mine, std::span<Context* const> others, Predicate missing,
+                          void* object, std::chrono::milliseconds timeout) noexcept {
+  mine = mine.first(std::min(mine.size(), kMostInSleep));
+  others = others.first(std::min(others.size(), kMostInSleep));
+  std::array<std::optional<Waiter::Sleeper>, kMostInSleep> announced;
+  std::array<int, 2 * kMostInSleep> watched;
+  std::size_t count = 0;
+  bool idle = true;
+  bool for_room = false;
+  for (std::size_t i = 0; i < mine.size(); ++i) announced[i].emplace(*mine[i]->state_->waiter);
+  // arm() takes the lock: missing() sees what was handled before it, and later events wake this thread.
+  for (Context* context : mine) {
+    idle = context->arm() && idle;
+    for_room = context->waits_for_room() || for_room;
+    watched[count++] = context->fd();
+  }
+  for (Context* context : others) {
+    if (context->state_->waiter->has_sleepers()) continue;  // its next event wakes that sleeper
+    const Lock::TryGuard guard{context->lock()};
+    if (!guard) continue;
+    idle = context->arm() && idle;
+    watched[count++] = context->fd();
+  }
+  constexpr std::chrono::milliseconds kLook{1};  // not every transport's descriptor becomes readable when it has room
+  if (for_room && (timeout > kLook || timeout.count() < 0)) timeout = kLook;
+  if (idle && missing(object)) Waiter::sleep({watched.data(), count}, Deadline::after(timeout));
 }
 
 void Context::wake_sleepers() noexcept { state_->waiter->wake_others(); }

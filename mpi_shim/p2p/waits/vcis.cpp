@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "opal/am/sleep.hpp"
 #include "opal/am/spin.hpp"
 #include "opal/core/clock.hpp"
 
@@ -110,7 +109,7 @@ void Vcis::sleep(Set mine, Missing missing, void* object, milliseconds longest) 
   }
   // lost_elsewhere() and halt() set it before they wake sleepers: a change means that the wake-up may have been missed.
   const bool stalled = stalling(mine);
-  am::Sleep::on(
+  am::Context::sleep_on(
       {own.data(), own_count}, {others.data(), other_count},
       [&]() noexcept { return missing(object) && stalling(mine) == stalled; }, longest);
 }
