@@ -123,6 +123,13 @@ class OPAL_EXPORT Context {
 
   /// Makes [base, +size) accessible to every peer that has the Region's key, as long as the Region exists.
   Result<Region> register_memory(void* base, std::uint64_t size, Rights rights);
+  /// Whole-address-space registration: one key for all memory that this process has mapped or will map.  A peer with
+  /// the key puts to and gets from any mapped address.  The patcher intercepts mmap, brk, mremap, munmap and mprotect
+  /// and updates the table before they return; these may come from any thread.  An access that the protection of a
+  /// mapping forbids is refused.  Cost and limits: docs/design/memory.md.
+  /// Errors: not_supported (no patcher in this process: Context::open came after threads, or not x86-64),
+  /// limit_reached (the Context has one), no_memory.
+  Result<Region> register_address_space(Rights rights);
   /// Sums of Cache::statistics() over the registration caches of all open transports.
   [[nodiscard]] rcache::Statistics registration_statistics() const noexcept;
   /// Statistics of the cached mappings of peers' GPU memory (docs/design/rcache.md, "Remote GPU memory").
@@ -230,7 +237,6 @@ class OPAL_EXPORT Context {
 
  private:
   friend class Endpoint;
-  friend class AddressSpaceRegistration;
   friend class Region;
   friend class RegisteredPool;
   struct State;
@@ -240,7 +246,6 @@ class OPAL_EXPORT Context {
   bool holds(Predicate predicate, void* object) noexcept;  ///< calls the predicate under the lock
   static void sleep_while(std::span<Context* const> mine, std::span<Context* const> others, Predicate missing,
                           void* object, std::chrono::milliseconds timeout) noexcept;
-  Result<Region> register_address_space(Rights rights);
   explicit Context(std::unique_ptr<State> state) noexcept;
   /// Number of polls in wait_until() before it reads a clock or yields a shared core; about 30 ns each.
   const int polls_before_clock_;

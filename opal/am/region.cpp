@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/am/region.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -10,6 +13,8 @@
 #include "opal/am/transports/key.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/memory.hpp"
+#include "opal/memory/address_space/address_space.hpp"
+#include "opal/memory/events/events.hpp"
 
 namespace opal::am {
 
@@ -62,6 +67,34 @@ Region::Region(std::unique_ptr<State> state) noexcept : state_(std::move(state))
 void* Region::base() const noexcept { return state_ != nullptr ? state_->base : nullptr; }
 std::uint64_t Region::size() const noexcept { return state_ != nullptr ? state_->size : 0; }
 ByteSpan Region::key() const noexcept { return state_ != nullptr ? ByteSpan{state_->key} : ByteSpan{}; }
+
+bool Region::is_address_space() const noexcept { return state_ != nullptr && state_->address_space; }
+
+namespace {
+
+memory::Range pages(const void* address, std::size_t size) noexcept {
+  return memory::Range::pages(reinterpret_cast<std::uintptr_t>(address), size);
+}
+
+}  // namespace
+
+void Region::exclude(const void* address, std::size_t size) noexcept {
+  memory::address_space::exclude(*state_->context.registrations.address_space(), pages(address, size), true);
+  memory::released(pages(address, size));  // device registrations of this range end
+}
+
+void Region::include(const void* address, std::size_t size) noexcept {
+  memory::address_space::exclude(*state_->context.registrations.address_space(), pages(address, size), false);
+}
+
+Result<Mapping> Region::map_unregistered(std::size_t size) noexcept {
+  memory::MappingTable& table = *state_->context.registrations.address_space();
+  const long at =
+      memory::address_space::map_excluded(table, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at < 0)
+    return Error{at == -ENOMEM ? Errc::no_memory : Errc::os, static_cast<int>(-at), "mmap(unregistered)", size};
+  return Mapping::adopt({reinterpret_cast<std::byte*>(at), size});  // NOLINT(performance-no-int-to-ptr)
+}
 
 Result<void> Region::State::enter() {
   devices.clear();

@@ -4,6 +4,7 @@
 // registered afterwards; it is for the buffers of a protocol.  Both are move-only, do not own the memory, and must be
 // destroyed before their Context.  Threads: as the Context.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "opal/btl/memory_handle.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/rcache/registrations/lease.hpp"
 
 namespace opal::am {
@@ -30,6 +32,15 @@ class OPAL_EXPORT Region {
   [[nodiscard]] std::uint64_t size() const noexcept;
   /// The bytes that a peer needs to use the memory; it passes them to Endpoint::unpack_key().
   [[nodiscard]] ByteSpan key() const noexcept;
+
+  // Of a Region that Context::register_address_space() made.  base() is null, size() is 0.
+  [[nodiscard]] bool is_address_space() const noexcept;
+  /// Denies peers access to the pages of [address, +size) that are mapped now, until they are unmapped or included.
+  /// Requires, as the next two functions: is_address_space().
+  void exclude(const void* address, std::size_t size) noexcept;
+  void include(const void* address, std::size_t size) noexcept;
+  /// Maps private memory that peers can never access.  Errors: no_memory, os.
+  Result<Mapping> map_unregistered(std::size_t size) noexcept;
 
  private:
   friend class Context;

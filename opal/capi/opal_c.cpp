@@ -8,14 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "opal/am/context.hpp"
-#include "opal/am/memory/address_space_registration.hpp"
 #include "opal/am/memory/registered_pool.hpp"
 #include "opal/capi/internal.hpp"
 #include "opal/core/system/mapping.hpp"
@@ -63,11 +61,8 @@ struct UserHandler {
 
 struct opal_region {
   opal_context* context;
-  opal::am::Region region;  // empty if `everything` is set
-  std::optional<opal::am::AddressSpaceRegistration> everything{};
+  opal::am::Region region;
   std::map<void*, opal::Mapping> unregistered{};  // of an address space; under the context's mutex
-
-  [[nodiscard]] opal::ByteSpan key() const noexcept { return everything ? everything->key() : region.key(); }
 };
 
 struct opal_context final : opal::am::Observer {
@@ -121,6 +116,13 @@ opal_status_t add_handler(opal_context& context, const UserHandler& handler) noe
   if (!set) return fail(set.error());
   const std::lock_guard guard{context.mutex};
   context.handlers.splice(context.handlers.end(), added);
+  return OPAL_OK;
+}
+
+opal_status_t add_region(opal_context& context, opal::Result<opal::am::Region> made, opal_region_t** region) noexcept {
+  if (!made) return fail(made.error());
+  const std::lock_guard guard{context.mutex};
+  *region = &context.regions.emplace_back(opal_region{&context, std::move(*made)});
   return OPAL_OK;
 }
 
@@ -316,11 +318,7 @@ opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, 
       (rights & ~static_cast<std::uint32_t>(OPAL_REMOTE_ALL)) != 0) {
     return misuse("opal_register: a context, memory, OPAL_REMOTE_* rights, and somewhere to put the region are needed");
   }
-  auto result = context->context->register_memory(base, size, static_cast<opal::Rights>(rights));
-  if (!result) return fail(result.error());
-  const std::lock_guard guard{context->mutex};
-  *region = &context->regions.emplace_back(opal_region{context, std::move(*result)});
-  return OPAL_OK;
+  return add_region(*context, context->context->register_memory(base, size, static_cast<opal::Rights>(rights)), region);
 }
 
 void opal_deregister(opal_region_t* region) noexcept {
@@ -340,8 +338,8 @@ void opal_memory_released(const void* address, size_t size) noexcept {
 
 void opal_region_key(const opal_region_t* region, const void** key, size_t* size) noexcept {
   if (region == nullptr || key == nullptr || size == nullptr) return;
-  *key = region->key().data();
-  *size = region->key().size();
+  *key = region->region.key().data();
+  *size = region->region.key().size();
 }
 
 opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights, opal_region_t** region) noexcept {
@@ -349,34 +347,28 @@ opal_status_t opal_register_address_space(opal_context_t* context, uint32_t righ
     return misuse(
         "opal_register_address_space: a context, OPAL_REMOTE_* rights, and somewhere to put the region are needed");
   }
-  auto result = opal::am::AddressSpaceRegistration::enable(*context->context, static_cast<opal::Rights>(rights));
-  if (!result) return fail(result.error());
-  const std::lock_guard guard{context->mutex};
-  opal_region& made = context->regions.emplace_back(opal_region{context, {}});
-  made.everything.emplace(std::move(*result));
-  *region = &made;
-  return OPAL_OK;
+  return add_region(*context, context->context->register_address_space(static_cast<opal::Rights>(rights)), region);
 }
 
 opal_status_t opal_exclude(opal_region_t* address_space, const void* address, size_t size, int excluded) noexcept {
-  if (address_space == nullptr || !address_space->everything || is_missing(address, size)) {
+  if (address_space == nullptr || !address_space->region.is_address_space() || is_missing(address, size)) {
     return misuse("opal_exclude: a region of opal_register_address_space and memory are needed");
   }
   if (excluded != 0) {
-    address_space->everything->exclude(address, size);
+    address_space->region.exclude(address, size);
   } else {
-    address_space->everything->include(address, size);
+    address_space->region.include(address, size);
   }
   return OPAL_OK;
 }
 
 opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory) noexcept {
-  if (address_space == nullptr || !address_space->everything || size == 0 || memory == nullptr) {
+  if (address_space == nullptr || !address_space->region.is_address_space() || size == 0 || memory == nullptr) {
     return misuse(
         "opal_map_unregistered: a region of opal_register_address_space, a size, and somewhere to put the address are "
         "needed");
   }
-  auto mapped = address_space->everything->map_unregistered(size);
+  auto mapped = address_space->region.map_unregistered(size);
   if (!mapped) return fail(mapped.error());
   *memory = mapped->data();
   const std::lock_guard guard{address_space->context->mutex};

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "opal/am/memory/address_space_registration.hpp"
+#include "opal/am/context.hpp"
 #include "opal/core/sanitizer.hpp"
 #include "opal/core/system/raw_syscall.hpp"
 #include "opal/memory/events/monitor.hpp"
@@ -30,7 +30,7 @@ class WholeAddressSpace : public ::testing::TestWithParam<std::string> {
     auto connected = a.context->connect(b.context->address());
     ASSERT_TRUE(connected);
     to_b = *connected;
-    auto enabled = am::AddressSpaceRegistration::enable(*b.context, Rights::all);
+    auto enabled = b.context->register_address_space(Rights::all);
     if (!enabled && enabled.error().code == Errc::not_supported) {
       GTEST_SKIP() << GetParam() << " has no handle for a whole address space";
     }
@@ -63,7 +63,7 @@ class WholeAddressSpace : public ::testing::TestWithParam<std::string> {
   Side a{GetParam()};
   Side b{GetParam()};
   am::Endpoint* to_b = nullptr;
-  std::optional<am::AddressSpaceRegistration> everything;
+  std::optional<am::Region> everything;
   MemoryHandle key;
 };
 INSTANTIATE_TEST_SUITE_P(Over, WholeAddressSpace, ::testing::ValuesIn(joining_transports()),
@@ -132,10 +132,10 @@ TEST_P(WholeAddressSpace, MemoryMappedWithoutLibcIsFoundWhenAPeerAsksForIt) {
 TEST_P(WholeAddressSpace, TheKeyIsStaleWhenItEndsAndANewOneCanBeMade) {
   std::vector<std::byte> bytes(kSize);
   std::byte* const at = map();
-  EXPECT_FALSE(am::AddressSpaceRegistration::enable(*b.context, Rights::all)) << "one per Context";
+  EXPECT_FALSE(b.context->register_address_space(Rights::all)) << "one per Context";
   everything.reset();
   EXPECT_EQ(get(bytes, at), Errc::invalid_argument);
-  auto again = am::AddressSpaceRegistration::enable(*b.context, Rights::remote_read);
+  auto again = b.context->register_address_space(Rights::remote_read);
   ASSERT_TRUE(again);
   key = *to_b->unpack_key(again->key());
   EXPECT_EQ(get(bytes, at), Errc{});

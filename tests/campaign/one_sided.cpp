@@ -10,12 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "opal/am/context.hpp"
-#include "opal/am/memory/address_space_registration.hpp"
 #include "runtime/client/client.hpp"
 
 namespace {
@@ -34,11 +32,11 @@ class Rank {
   opal::Result<void> connect(bool whole_space) {
     auto* const base = memory_.data();
     if (whole_space) {
-      OPAL_TRY_ASSIGN(space_, opal::am::AddressSpaceRegistration::enable(context_, opal::Rights::all));
+      OPAL_TRY_ASSIGN(region_, context_.register_address_space(opal::Rights::all));
     } else {
       OPAL_TRY_ASSIGN(region_, context_.register_memory(base, kWords * sizeof *base, opal::Rights::all));
     }
-    const opal::ByteSpan key = whole_space ? space_->key() : region_.key();
+    const opal::ByteSpan key = region_.key();
     const auto address = reinterpret_cast<std::uint64_t>(base);
     std::vector<std::byte> place(sizeof address + key.size());
     std::memcpy(place.data(), &address, sizeof address);
@@ -110,7 +108,6 @@ class Rank {
   opal::am::Context& context_;
   std::vector<std::uint64_t> memory_ = std::vector<std::uint64_t>(kWords);
   opal::am::Region region_;
-  std::optional<opal::am::AddressSpaceRegistration> space_;
   opal::am::Endpoint* next_ = nullptr;
   std::uint64_t address_ = 0;
   opal::MemoryHandle key_;

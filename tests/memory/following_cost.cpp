@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs a program that its mappings are followed (am::AddressSpaceRegistration): the same calls with and
+// What it costs a program that its mappings are followed (Context::register_address_space()): the same calls with and
 // without, in turns, the minimum of the rounds.  Prints the table of docs/results/following.md.
 //   memory_following_cost [--quick]
 #include <sys/mman.h>

@@ -367,7 +367,7 @@ void Actor::wait() {
 }
 
 void Actor::lend_all() {
-  auto enabled = am::AddressSpaceRegistration::enable(context(), Rights::all);
+  auto enabled = context().register_address_space(Rights::all);
   ASSERT_TRUE(enabled) << to_string(enabled.error());
   everything_.emplace(std::move(*enabled));
   key_.assign(everything_->key().begin(), everything_->key().end());

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "opal/am/memory/address_space_registration.hpp"
+#include "opal/am/context.hpp"
 #include "tests/sim/world.hpp"
 
 namespace opal::test {
@@ -172,7 +172,7 @@ class Actor final : public am::Observer {
   std::vector<std::byte> address_;
   std::vector<std::byte> key_;  // of the window
   am::Region region_;
-  std::optional<am::AddressSpaceRegistration> everything_;
+  std::optional<am::Region> everything_;
   std::array<Peer, kActors> peers_;
   std::vector<am::Endpoint*> former_;  // to disconnect
   std::deque<Step> steps_;
