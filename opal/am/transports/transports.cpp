@@ -6,11 +6,31 @@
 
 #include <algorithm>
 
-#include "opal/am/transports/removed.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/text.hpp"
 
 namespace opal::am {
+namespace {
+
+/// A transport of Open MPI that OPAL does not have.  The reasons are in docs/design/removed-transports.md.
+struct Removed {
+  std::string_view name;     // as in Open MPI's `--mca btl NAME`
+  std::string_view instead;  // the end of the sentence "NAME is not part of OPAL; ..."
+};
+
+constexpr Removed kRemoved[] = {
+    {"mx", "Myrinet is no longer made; its cards in Ethernet mode are reached by tcp"},
+    {"openib", "its hardware (InfiniBand, RoCE, iWARP) is reached by verbs"},
+    {"scif", "its coprocessor (Xeon Phi, Knights Corner) is no longer made; processes of one host are reached by sm"},
+    {"udapl", "its hardware (InfiniBand, RoCE, iWARP) is reached by verbs"},
+    {"ugni", "Gemini and Aries are reached by tcp, their successor Slingshot by ofi"},
+    {"usnic",
+     "its hardware (Cisco VIC) is an Ethernet adapter and is reached by tcp, or by ofi if libfabric has a provider for "
+     "it"},
+    {"vader", "it is called sm now"},
+};
+
+}  // namespace
 
 std::string why_unknown(std::string_view name, const btl::Registry& registry) {
   for (const Removed& removed : kRemoved) {

@@ -13,8 +13,8 @@
 
 namespace opal::am {
 
-/// The explanation for the user of an unknown name.  For a removed transport of Open MPI (removed.hpp): what replaces
-/// it.  Else: the known names.
+/// The explanation for the user of an unknown name.  For a removed transport of Open MPI: what replaces it.
+/// Else: the known names.
 OPAL_EXPORT std::string why_unknown(std::string_view name, const btl::Registry& registry);
 
 /// The transports that a list like "self,tcp" allows, or all but those of a list like "^tcp".
