@@ -14,7 +14,7 @@ install(TARGETS opal opal_sim opal_runtime EXPORT opal LIBRARY DESTINATION ${CMA
 
 # Public headers: those directly in a framework's folder and in the folders named here, but for the framework's own
 # insides; and all that they include.
-set(private_headers am/groups am/state mpool/mapped_pool)
+set(private_headers am/state mpool/mapped_pool)
 file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/opal CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/opal/capi/opal.h ${PROJECT_SOURCE_DIR}/opal/core/clock.hpp
      ${PROJECT_SOURCE_DIR}/opal/core/sanitizer.hpp ${PROJECT_SOURCE_DIR}/opal/core/system/fd.hpp

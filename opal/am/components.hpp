@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/components.hpp — the transports that a Context may open: those built into libopal, and those that it loads
-// from the directories of am_component_path.  A loaded shared object stays loaded until the process ends.
+// from the directories of am_component_path; and the groups of configuration variables of libopal.  A loaded shared
+// object stays loaded until the process ends.
 // Threads: safe from any thread, but for constructors of the shared objects.
 #pragma once
 #include <string>
@@ -29,5 +30,13 @@ struct Components {
 /// transport, is refused.  No file is loaded if the process has more rights than its user (AT_SECURE).
 /// Cost: as of dlopen(), at the first call of a process; without am_component_path nothing.
 OPAL_EXPORT Components find_components(const config::Store& store);
+
+/// Prefixes of the groups of the libraries above libopal.  Store::verify() accepts unknown names with these prefixes,
+/// since a process need not load those libraries.
+inline constexpr std::string_view kUpperPrefixes[] = {"runtime_", "mpi_"};
+
+/// All groups of configuration variables of libopal and of the transports in `registry`, in the order in which listings
+/// show them.  A new group outside of a transport gets a line there; a transport's group is in its Component.
+OPAL_EXPORT std::vector<const config::GroupInfo*> config_groups(const btl::Registry& registry);
 
 }  // namespace opal::am

@@ -10,7 +10,6 @@
 
 #include "opal/am/bootstrap/address.hpp"
 #include "opal/am/components.hpp"
-#include "opal/am/groups.hpp"
 #include "opal/am/state.hpp"
 #include "opal/am/transports/key.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"

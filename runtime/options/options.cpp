@@ -10,7 +10,6 @@
 #include <iterator>
 
 #include "opal/am/components.hpp"
-#include "opal/am/groups.hpp"
 #include "opal/core/build_info.hpp"
 #include "opal/core/config/core_config.hpp"
 #include "opal/core/config/store.hpp"

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "opal/am/groups.hpp"
+#include "opal/am/components.hpp"
 #include "opal/core/config/store.hpp"
 
 namespace opal {

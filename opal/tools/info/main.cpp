@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "opal/am/bootstrap/secret_choice.hpp"
-#include "opal/am/groups.hpp"
+#include "opal/am/components.hpp"
 #include "opal/core/system/machine.hpp"
 #include "opal/tools/info/report.hpp"
 

@@ -16,7 +16,6 @@
 #include "opal/am/components.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
-#include "opal/am/groups.hpp"
 #include "opal/btl/component_record.hpp"
 #include "tests/harness/program.hpp"
 
