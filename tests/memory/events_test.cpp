@@ -18,7 +18,7 @@ struct Heard final : Listener {
 };
 
 TEST(MemoryEvents, EveryListenerHearsARangeAndNobodyAfterRemoval) {
-  std::deque<Heard> listeners(100);  // more than one block of slots
+  std::deque<Heard> listeners(100);
   for (Heard& listener : listeners) ASSERT_TRUE(add_listener(listener));
   released({0x1000, 0x3000});
   for (Heard& listener : listeners) {
@@ -28,6 +28,20 @@ TEST(MemoryEvents, EveryListenerHearsARangeAndNobodyAfterRemoval) {
   }
   released({0x1000, 0x3000});
   for (Heard& listener : listeners) EXPECT_EQ(listener.count, 1);
+}
+
+TEST(MemoryEvents, AListenerBeyondTheLimitIsRefusedUntilAnotherOneEnds) {
+  std::deque<Heard> listeners;
+  Result<void> added;
+  while (listeners.size() <= kMostListeners && (added = add_listener(listeners.emplace_back()))) {
+  }
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Errc::limit_reached);
+  remove_listener(listeners.front());
+  EXPECT_TRUE(add_listener(listeners.back()));
+  released({0x1000, 0x3000});
+  EXPECT_EQ(listeners.back().count, 1);
+  for (Heard& listener : listeners) remove_listener(listener);
 }
 
 TEST(MemoryEvents, AnEmptyRangeIsNotReported) {

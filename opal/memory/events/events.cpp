@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listeners are in slots that are never moved or freed.  An event increments Slot::visitors before it loads the
+// Listeners are in slots of a fixed array.  An event increments Slot::visitors before it loads the
 // listener.  remove_listener() clears the slot, then waits until visitors is 0.
 #include "opal/memory/events/events.hpp"
 
@@ -8,9 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <mutex>
-#include <new>
+#include <span>
 
 namespace opal::memory {
 namespace {
@@ -20,19 +19,13 @@ struct Slot {
   std::atomic<std::uint32_t> visitors{0};  // number of events that may be calling the listener
 };
 
-struct Block {
-  std::array<Slot, 32> slots;
-  std::atomic<Block*> next{nullptr};
-};
-
-constinit Block first_block;
-constinit std::mutex list_mutex;  // adding and removing; events never take it
+constinit std::array<Slot, kMostListeners> slots;
+constinit std::atomic<std::size_t> slots_used{0};  // the slots from this one on never had a listener
+constinit std::mutex list_mutex;                   // adding and removing; events never take it
 
 template <class Visit>
 void for_each_slot(Visit visit) noexcept {
-  for (Block* block = &first_block; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
-    for (Slot& slot : block->slots) visit(slot);
-  }
+  for (Slot& slot : std::span{slots}.first(slots_used.load(std::memory_order_acquire))) visit(slot);
 }
 
 /// A release in flight.  `begin` is 0 if the place is free, and kTaken while a thread fills it.
@@ -56,22 +49,6 @@ void forget_visitors_in_child() noexcept {
   list_mutex.unlock();
 }
 
-Slot* free_slot_locked() noexcept {
-  for (Block* block = &first_block;;) {
-    for (Slot& slot : block->slots) {
-      if (slot.listener.load(std::memory_order_relaxed) == nullptr) return &slot;
-    }
-    Block* next = block->next.load(std::memory_order_relaxed);
-    if (next == nullptr) {
-      auto fresh = std::unique_ptr<Block>{new (std::nothrow) Block};
-      if (!fresh) return nullptr;
-      next = fresh.release();  // never freed: an event may be reading it at any time
-      block->next.store(next, std::memory_order_release);
-    }
-    block = next;
-  }
-}
-
 }  // namespace
 
 namespace detail {
@@ -83,9 +60,11 @@ Result<void> add_listener(Listener& listener) noexcept {
       ::pthread_atfork([] { list_mutex.lock(); }, [] { list_mutex.unlock(); }, forget_visitors_in_child);
   if (prepared != 0) return Error{Errc::no_memory, prepared, "pthread_atfork(memory events)"};
   const std::lock_guard lock{list_mutex};
-  Slot* const slot = free_slot_locked();
-  if (slot == nullptr) return Error{Errc::no_memory, 0, "memory events: one more listener", sizeof(Block)};
+  const auto slot = std::ranges::find_if(slots, [](const Slot& each) { return each.listener == nullptr; });
+  if (slot == slots.end()) return Error{Errc::limit_reached, 0, "memory events: one more listener", kMostListeners};
   slot->listener.store(&listener, std::memory_order_seq_cst);
+  const auto used = static_cast<std::size_t>(slot - slots.begin()) + 1;
+  if (used > slots_used.load(std::memory_order_relaxed)) slots_used.store(used, std::memory_order_release);
   detail::interested.fetch_add(1, std::memory_order_seq_cst);
   return {};
 }

@@ -6,6 +6,7 @@
 // and makes no system call.  The same holds for listeners, but they may take locks under which no thread allocates.
 #pragma once
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "opal/core/export.hpp"
@@ -28,7 +29,10 @@ class Listener {
   ~Listener() = default;
 };
 
-/// Adds a listener, which must exist until remove_listener() returns.  Errors: no_memory.
+/// Most listeners at a time.  A Context has about two for each of its transports.
+inline constexpr std::size_t kMostListeners = 4096;
+
+/// Adds a listener, which must exist until remove_listener() returns.  Errors: limit_reached, no_memory.
 OPAL_EXPORT Result<void> add_listener(Listener& listener) noexcept;
 
 /// Removes a listener; no call of it is in flight on return.  Not from inside an event.  Unknown ones are ignored.
