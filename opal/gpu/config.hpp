@@ -16,7 +16,7 @@ struct Config {
   // Not variables: constants, which tests make smaller.
   /// Most streams per CUDA context for asynchronous copies.
   std::uint32_t copy_streams = 4;
-  /// Most asynchronous copies in flight per Copier.
+  /// Most asynchronous copies in flight per stream.
   std::uint32_t copy_events = 400;
 
   ByteSize stage_chunk = 512_KiB;

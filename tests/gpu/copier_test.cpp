@@ -137,7 +137,7 @@ TEST_F(GpuCopier, BeyondItsEventsItSaysBusyAndNothingHappens) {
   if (control_ == nullptr) GTEST_SKIP() << kNeedsDouble;
   DeviceBuffer from{64};
   DeviceBuffer to{64};
-  Copier copier{{.copy_streams = 2, .copy_events = 3}};
+  Copier copier{{.copy_streams = 2, .copy_events = 2}};
   control_->set(Setting::hold, 1);
   for (std::uint64_t i = 0; i < 3; ++i) {
     ASSERT_TRUE(copier.copy(program_.context, i, to.at(), from.at(), 64, reports_.next()));
@@ -159,7 +159,7 @@ TEST_F(GpuCopier, StreamsAndEventsAreUsedAgainAndGoneAfterwards) {
   control_->set(Setting::late, 5);
   const std::uint64_t made_before = control_->calls("cuEventCreate");
   {
-    Copier copier{{.copy_streams = 2, .copy_events = 8}};
+    Copier copier{{.copy_streams = 2, .copy_events = 4}};
     for (std::uint64_t i = 0; i < 10'000; ++i) {
       while (!copier.copy(program_.context, i, to.at(), from.at(), 64, reports_.next())) copier.progress();
     }

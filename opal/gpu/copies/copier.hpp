@@ -45,8 +45,8 @@ class OPAL_EXPORT Copier {
 
   /// Starts a copy in `context` between any two kinds of memory that it can access.  The caller does not touch, free or
   /// unmap either buffer before `done`.
-  /// Errors, after which `done` is not called: busy (all events are in use: call progress()), invalid_argument (context
-  /// or address), those of the driver.
+  /// Errors, after which `done` is not called: busy (all events of the stream are in use: call progress()),
+  /// invalid_argument (context or address), those of the driver.
   Result<void> copy(ContextHandle context, std::uint64_t queue, void* to, const void* from, std::size_t size,
                     Done done) noexcept;
 
@@ -65,19 +65,17 @@ class OPAL_EXPORT Copier {
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
 
  private:
-  struct Context;  // streams and idle events of one CUDA context
+  struct Context;  // streams of one CUDA context
   struct Stream;
   Result<Context*> context_of(ContextHandle handle) noexcept;
   Result<Stream*> stream_of(Context& context, std::uint64_t queue) noexcept;
-  Result<void> ensure_idle_event(Context& context) noexcept;
   std::size_t report_done(Context& context, Stream& stream) noexcept;
   void drop_dead_contexts() noexcept;
 
   const std::uint32_t most_streams_;  // per context
-  const std::uint32_t most_events_;
+  const std::uint32_t most_events_;   // per stream
   std::vector<std::unique_ptr<Context>> contexts_;
   std::size_t pending_ = 0;
-  std::size_t events_ = 0;  // events that exist, in use or idle
   bool ending_ = false;     // inside the destructor
   bool reporting_ = false;  // inside progress()
 };
