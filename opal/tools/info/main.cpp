@@ -30,7 +30,6 @@ Exit status: 0; 1 when a setting is wrong (what is wrong is on stderr); 2 for a 
 struct Options {
   bool all = false;
   bool json = false;
-  bool markdown = false;
   std::vector<std::string> names;
   std::vector<std::string> groups;
   std::vector<std::string> settings;
@@ -74,8 +73,7 @@ bool print_problems(const std::vector<config::Problem>& problems) {
 }
 
 int run(const Options& options) {
-  config::Store store;
-  if (!options.markdown) store = config::Store::from_environment();  // documentation is the same on every machine
+  config::Store store = config::Store::from_environment();
   for (const std::string& setting : options.settings) {
     Result<std::pair<std::string, std::string>> assignment = config::parse_assignment(setting);
     if (!assignment) {
@@ -107,9 +105,7 @@ int run(const Options& options) {
     return 2;
   }
   const Filter filter{options.groups, shown_level(options), options.names};
-  if (options.markdown) {
-    print(to_markdown(report));
-  } else if (options.json) {
+  if (options.json) {
     print(to_json(report, filter));
   } else {
     const bool all = options.groups.empty() && options.names.empty();
@@ -138,7 +134,6 @@ int main(int argc, char** argv) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   app.add_flag("--json", options.json, "one JSON object instead of text");
-  app.add_flag("--markdown", options.markdown, "docs/config.md: all variables and their defaults");
   app.set_version_flag("--version", std::string{"opal-info "} + build_info().version);
   try {
     app.parse(argc, argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/tools/info/report.hpp — the data that opal-info prints, and its formats: text, JSON, Markdown.
+// opal/tools/info/report.hpp — the data that opal-info prints, and its formats: text, JSON.
 #pragma once
 #include <string>
 #include <string_view>
@@ -61,8 +61,5 @@ std::string variables_text(const Report& report, const Filter& filter);
 
 /// All of the report, filtered, as one JSON object.
 std::string to_json(const Report& report, const Filter& filter);
-
-/// The text of docs/config.md: every variable with its default.  It depends on no setting and no host.
-std::string to_markdown(const Report& report);
 
 }  // namespace opal::tools::info

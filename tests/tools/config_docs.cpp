@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of docs/config.md, which opal-info --markdown writes.  A test compares the file with it.
+// Prints docs/config.md: every variable with its default.  It depends on no setting and no host.  A test compares the
+// file with it.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
+#include "opal/am/components.hpp"
 #include "opal/tools/info/report.hpp"
 
-namespace opal::tools::info {
+namespace opal {
 namespace {
 
 constexpr std::size_t kColumns = 100;
 
 constexpr std::string_view kIntroduction = R"(# Configuration variables
 
-<!-- Written by `opal-info --markdown`; the target config_docs writes it again. -->
+<!-- Written by the target config_docs. -->
 
 A variable has the value of the last of these places that sets it:
 
@@ -69,13 +72,13 @@ std::string item(std::string_view text) {
 
 std::string code(const std::string& text) { return text.empty() ? "empty" : fmt::format("`{}`", text); }
 
-}  // namespace
-
-std::string to_markdown(const Report& report) {
+std::string markdown() {
   std::string text{kIntroduction};
-  for (const Group& group : report.groups) {
-    text += fmt::format("\n## {} (`{}`)\n\n", group.title, group.name);
-    for (const config::Listing& variable : group.variables) {
+  std::vector<const config::GroupInfo*> groups = am::config_groups(btl::Registry::with_builtins());
+  for (const config::GroupInfo* group : tools::info::upper_groups()) groups.push_back(group);
+  for (const config::GroupInfo* group : groups) {
+    text += fmt::format("\n## {} (`{}`)\n\n", group->title(), group->name());
+    for (const config::Listing& variable : config::Store{}.list(*group)) {
       std::string kind{name(variable.var.type)};
       if (const std::string range = to_string(variable.var.range, variable.var.type); !range.empty()) {
         kind += ", " + range;
@@ -88,4 +91,7 @@ std::string to_markdown(const Report& report) {
   return text;
 }
 
-}  // namespace opal::tools::info
+}  // namespace
+}  // namespace opal
+
+int main() { std::fputs(opal::markdown().c_str(), stdout); }
