@@ -53,10 +53,7 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
 }
 
 void Conversation::respond() {
-  while (!stopped_ && !peer_->dead()) {
-    progress();
-    if (fetch_.retry) fetch();
-  }
+  while (!stopped_ && !peer_->dead()) progress();
 }
 
 void Conversation::stop() {
@@ -86,14 +83,9 @@ void Conversation::on_fetch(btl::Delivery& delivery) noexcept {
   std::uint64_t size = 0;
   if (delivery.data.size() < sizeof(Header) || !read_object(delivery.data.subspan(sizeof(Header)), size)) return;
   fetch_.size = std::min<std::uint64_t>(size, memory_.size());
-  fetch();
-}
-
-void Conversation::fetch() noexcept {
   fetch_.error = {};
-  const Post post = peer_->get(memory_.data(), remote_address_, remote_key_, fetch_.size, fetch_);
-  fetch_.retry = post == Post::again;
-  if (post == Post::done || post == Post::failed) end_fetch();
+  const Post post = peer_->get_or_queue(memory_.data(), remote_address_, remote_key_, fetch_.size, fetch_);
+  if (post != Post::queued) end_fetch();
 }
 
 /// Answers after a failed get, too: rank 0 waits for the answer.  Not while the Context ends.

@@ -110,7 +110,6 @@ class Conversation {
   void on_stop(btl::Delivery& delivery) noexcept;
   void on_copy(btl::Delivery& delivery) noexcept;
   void on_fetch(btl::Delivery& delivery) noexcept;
-  void fetch() noexcept;
   void end_fetch() noexcept;
   void answer() noexcept;
 
@@ -118,7 +117,6 @@ class Conversation {
   struct Fetch : Completion {
     Conversation* conversation = nullptr;
     std::uint64_t size = 0;
-    bool retry = false;  // the get's post answered `again`; respond() posts it once more
   };
 
   std::unique_ptr<mpool::Pool> pool_;  // of memory_
