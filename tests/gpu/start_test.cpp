@@ -11,7 +11,7 @@
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/copies/copy.hpp"
 #include "opal/gpu/memory.hpp"
-#include "opal/gpu/sharing/device.hpp"
+#include "opal/gpu/sharing/remote_memory.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/gpu/program.hpp"
 #include "tests/harness/stepper.hpp"

@@ -2,7 +2,7 @@
 // The IPC protocol of a smcuda module: sends the messages that ipc_state.hpp asks for, and calls the driver.
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
-#include "opal/gpu/sharing/device.hpp"
+#include "opal/gpu/sharing/remote_memory.hpp"
 
 namespace opal::btl::smcuda {
 namespace {

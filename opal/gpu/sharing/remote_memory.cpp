@@ -127,6 +127,35 @@ Result<std::uintptr_t> map_pointer(CUmemoryPool pool, const Descriptor::Note& no
 
 }  // namespace
 
+Result<DeviceId> device_id(int ordinal) noexcept {
+  OPAL_TRY(usable());
+  CUuuid uuid{};
+  OPAL_TRY(check(driver().device_get_uuid(&uuid, ordinal), "cuDeviceGetUuid"));
+  DeviceId id;
+  static_assert(sizeof(id.uuid) == sizeof(uuid.bytes));
+  std::memcpy(id.uuid.data(), &uuid.bytes, sizeof(uuid.bytes));
+  return id;
+}
+
+Result<std::optional<int>> ordinal_of(const DeviceId& device) noexcept {
+  OPAL_TRY(usable());
+  int count = 0;
+  OPAL_TRY(check(driver().device_get_count(&count), "cuDeviceGetCount"));
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    OPAL_TRY_ASSIGN(const DeviceId id, device_id(ordinal));
+    if (id == device) return std::optional{ordinal};
+  }
+  return std::optional<int>{};
+}
+
+Result<bool> can_access(int ordinal, int peer) noexcept {
+  OPAL_TRY(usable());
+  if (ordinal == peer) return true;
+  int can = 0;
+  OPAL_TRY(check(driver().device_can_access_peer(&can, ordinal, peer), "cuDeviceCanAccessPeer"));
+  return can != 0;
+}
+
 Result<MemoryHandle> export_memory(const Memory& memory) noexcept {
   OPAL_TRY(usable());
   const bool by_descriptor = memory.buffer_id != 0 &&  // without it nothing would tell the next one from it

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/sharing/remote_memory.hpp — device memory of one process, mapped by another one.
+// opal/gpu/sharing/remote_memory.hpp — device memory of one process, mapped by another one, and ids of
+// devices.
 // The owner describes an allocation by a MemoryHandle; that is cheap, so it is made for every use and not cached.
 // To open it costs about 100 us, so the other process caches the mapping (opal/rcache/rgpusm.hpp).
 // Allocations of MemoryKind::mapped and pooled are shared by descriptors.  The owner makes one for each request of a
@@ -10,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -17,9 +19,24 @@
 #include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 #include "opal/gpu/memory.hpp"
-#include "opal/gpu/sharing/device.hpp"
 
 namespace opal::gpu {
+
+/// The device's UUID, which is valid in every process.  An ordinal is not: it depends on CUDA_VISIBLE_DEVICES.
+struct DeviceId {
+  std::array<std::byte, 16> uuid{};
+  friend bool operator==(const DeviceId&, const DeviceId&) = default;
+};
+
+/// Errors: not_supported (no driver, or not initialised), invalid_argument (no such ordinal).
+OPAL_EXPORT Result<DeviceId> device_id(int ordinal) noexcept;
+
+/// The device's ordinal in this process; nullopt if this process does not see it (CUDA_VISIBLE_DEVICES, another host).
+OPAL_EXPORT Result<std::optional<int>> ordinal_of(const DeviceId& device) noexcept;
+
+/// True if contexts on device `ordinal` can map memory of device `peer`, or both are equal; ordinals of this process.
+/// Errors: as device_id().
+OPAL_EXPORT Result<bool> can_access(int ordinal, int peer) noexcept;
 
 /// Describes an allocation to another process of the host; sent as these bytes.  Two handles are equal exactly if they
 /// describe the same allocation: `driver` and `buffer_id` change when an address is allocated again.
