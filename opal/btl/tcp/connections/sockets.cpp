@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -117,13 +118,10 @@ std::int64_t send_some(int fd, iovec* vectors, std::size_t count) noexcept {
   message.msg_iov = vectors;
   message.msg_iovlen = count;
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
-  while (true) {
-    const ssize_t sent =
-        count == 1 ? ::send(fd, vectors->iov_base, vectors->iov_len, kFlags) : ::sendmsg(fd, &message, kFlags);
-    if (sent >= 0) return sent;
-    if (errno == EAGAIN) return 0;
-    if (errno != EINTR) return -errno;
-  }
+  const ssize_t sent = TEMP_FAILURE_RETRY(count == 1 ? ::send(fd, vectors->iov_base, vectors->iov_len, kFlags)
+                                                     : ::sendmsg(fd, &message, kFlags));
+  if (sent >= 0) return sent;
+  return errno == EAGAIN ? 0 : -errno;
 }
 
 std::int64_t send_some(int fd, ByteSpan bytes) noexcept {
@@ -132,20 +130,14 @@ std::int64_t send_some(int fd, ByteSpan bytes) noexcept {
 }
 
 std::int64_t receive_some(int fd, MutableBytes to) noexcept {
-  while (true) {
-    const ssize_t got = ::recv(fd, to.data(), to.size(), MSG_DONTWAIT);
-    if (got >= 0) return got;
-    if (errno != EINTR) return -errno;
-  }
+  const ssize_t got = TEMP_FAILURE_RETRY(::recv(fd, to.data(), to.size(), MSG_DONTWAIT));
+  return got >= 0 ? got : -errno;
 }
 
 std::int64_t receive_some(int fd, MutableBytes to, MutableBytes after) noexcept {
   const std::array<iovec, 2> vectors{{{to.data(), to.size()}, {after.data(), after.size()}}};
-  while (true) {
-    const ssize_t got = ::readv(fd, vectors.data(), static_cast<int>(vectors.size()));
-    if (got >= 0) return got;
-    if (errno != EINTR) return -errno;
-  }
+  const ssize_t got = TEMP_FAILURE_RETRY(::readv(fd, vectors.data(), static_cast<int>(vectors.size())));
+  return got >= 0 ? got : -errno;
 }
 
 bool has_input(int fd) noexcept {
