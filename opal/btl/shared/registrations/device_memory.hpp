@@ -7,6 +7,7 @@
 //   then a peer with the old handle accesses the old pages.
 // Owned by its module.  Threads: as the module; invalidate() and invalidate_part() from any.
 #pragma once
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -61,30 +62,19 @@ class DeviceMemory : public DeviceRegistrations {
   class Local {
    public:
     Local() noexcept = default;
-    Local(Local&& other) noexcept { *this = std::move(other); }
-    Local& operator=(Local&& other) noexcept {
-      if (this == &other) return *this;
-      reset();
-      memory_ = std::exchange(other.memory_, nullptr);
-      slot_ = other.slot_;
-      generation_ = other.generation_;
-      key_ = other.key_;
-      return *this;
-    }
-    ~Local() { reset(); }
-    void reset() noexcept {
-      if (DeviceMemory* const memory = std::exchange(memory_, nullptr); memory != nullptr) memory->give_back(*this);
-    }
+    void reset() noexcept { memory_.reset(); }
     explicit operator bool() const noexcept { return memory_ != nullptr; }
     [[nodiscard]] LocalKey key() const noexcept { return key_; }
 
    private:
     friend class DeviceMemory;
-    Local(DeviceMemory& memory, std::uint32_t slot, std::uint64_t generation, LocalKey key) noexcept
-        : memory_(&memory), slot_(slot), generation_(generation), key_(key) {}
-    DeviceMemory* memory_ = nullptr;
-    std::uint32_t slot_ = 0;
-    std::uint64_t generation_ = 0;
+    struct GiveBack {
+      std::uint32_t slot = 0;
+      std::uint64_t generation = 0;
+      void operator()(DeviceMemory* memory) const noexcept { memory->give_back(slot, generation); }
+    };
+    Local(DeviceMemory& memory, const GiveBack& entry, LocalKey key) noexcept : memory_(&memory, entry), key_(key) {}
+    std::unique_ptr<DeviceMemory, GiveBack> memory_;  // borrowed: its end gives the entry back
     LocalKey key_{};
   };
 
@@ -105,7 +95,7 @@ class DeviceMemory : public DeviceRegistrations {
     if (offset > entry.size || size > entry.size - offset) return {};
     if (writing && !entry.writable) return {};
     ++entry.users;
-    return {*this, decoded->software.slot, entry.generation, entry.key};
+    return {*this, {decoded->software.slot, entry.generation}, entry.key};
   }
 
  protected:
@@ -153,9 +143,9 @@ class DeviceMemory : public DeviceRegistrations {
     entry.stale = true;
     if (entry.users == 0) unpin(entry);
   }
-  void give_back(const Local& local) noexcept {
-    Entry& entry = entries_[local.slot_];
-    if (entry.generation != local.generation_) return;  // deregistered meanwhile
+  void give_back(std::uint32_t slot, std::uint64_t generation) noexcept {
+    Entry& entry = entries_[slot];
+    if (entry.generation != generation) return;  // deregistered meanwhile
     if (--entry.users == 0 && entry.stale) unpin(entry);
   }
 
