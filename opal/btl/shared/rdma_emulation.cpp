@@ -306,38 +306,30 @@ void RdmaEmulation::gather(Endpoint& from, const wire::PutPiece& piece, const Me
                        data.size() <= gpu_window() - gathered.size;
   if (!follows) {
     copy_gathered();
-    if (data.size() > gpu_window()) {  // the peer's max_send is larger than that of this module
-      const auto result = copy_to_gpu(piece.base, piece.total, piece.offset, data);
-      const bool last = piece.offset + data.size() == piece.total;
-      if (last || !result) reply(from, piece.operation, result ? Errc{} : result.error().code);
-      return;
-    }
-    gathered = {&from, piece.operation, piece.base, piece.total, piece.offset, 0, handle};
+    const Gathered first{&from, piece.operation, piece.base, piece.total, piece.offset, 0, handle};
+    if (data.size() > gpu_window()) return copy_to_gpu(first, data);  // the peer has a larger max_send than this module
+    gathered = first;
   }
   copy_host_memory(gpu_->memory.pages.data() + gpu_window() + gathered.size, data.data(), data.size());
   gathered.size += data.size();
   if (piece.offset + data.size() == piece.total) copy_gathered();
 }
 
-/// Copies to `offset` of registered GPU memory.  Errors: kNoSuchMemory (the program has freed it), those of
-/// gpu::copy().
-Result<void> RdmaEmulation::copy_to_gpu(std::uint64_t base, std::uint64_t total, std::uint64_t offset,
-                                        ByteSpan data) noexcept {
-  if (!on_gpu(base, total)) return Error{kNoSuchMemory, 0, "put: not GPU memory any more", base};
-  return gpu::copy(at(base + offset), data.data(), data.size());
+/// Copies `data` to the GPU, from `put.offset` on.  Answers the last piece, and an error.
+void RdmaEmulation::copy_to_gpu(const Gathered& put, ByteSpan data) noexcept {
+  // The registration may have ended, or the program may have freed the memory, since the pieces arrived.
+  auto result = registrations().check(put.handle, put.base, put.total, Rights::remote_write);
+  if (result && !on_gpu(put.base, put.total))
+    result = Error{kNoSuchMemory, 0, "put: not GPU memory any more", put.base};
+  if (result) result = gpu::copy(at(put.base + put.offset), data.data(), data.size());
+  const bool last = put.offset + data.size() == put.total;
+  if (last || !result) reply(*put.from, put.operation, result ? Errc{} : result.error().code);
 }
 
-/// Copies what was gathered to the GPU.  Answers the last piece, and an error.
+/// Copies what was gathered to the GPU.
 void RdmaEmulation::copy_gathered() noexcept {
-  Gathered& gathered = gpu_->gathered;
-  Endpoint* const from = std::exchange(gathered.from, nullptr);
-  if (from == nullptr) return;
-  // The registration may have ended since the pieces arrived.
-  auto result = registrations().check(gathered.handle, gathered.base, gathered.total, Rights::remote_write);
-  const ByteSpan data{gpu_->memory.pages.data() + gpu_window(), gathered.size};
-  if (result) result = copy_to_gpu(gathered.base, gathered.total, gathered.offset, data);
-  const bool last = gathered.offset + gathered.size == gathered.total;
-  if (last || !result) reply(*from, gathered.operation, result ? Errc{} : result.error().code);
+  const Gathered put = std::exchange(gpu_->gathered, {});
+  if (put.from != nullptr) copy_to_gpu(put, {gpu_->memory.pages.data() + gpu_window(), put.size});
 }
 
 // --- Answers

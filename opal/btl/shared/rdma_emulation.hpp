@@ -117,9 +117,8 @@ class OPAL_EXPORT RdmaEmulation {
   [[nodiscard]] bool is_staged(const Endpoint& to, const Serving& serving, std::uint64_t size) const noexcept;
   Result<void> stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
   void gather(Endpoint& from, const wire::PutPiece& piece, const MemoryHandle& handle, ByteSpan data) noexcept;
+  void copy_to_gpu(const Gathered& put, ByteSpan data) noexcept;
   void copy_gathered() noexcept;
-  [[nodiscard]] static Result<void> copy_to_gpu(std::uint64_t base, std::uint64_t total, std::uint64_t offset,
-                                                ByteSpan data) noexcept;
   /// Bytes of each of the two parts of Gpu::memory.
   [[nodiscard]] std::size_t gpu_window() const noexcept;
   Result<void> make_gpu() noexcept;
