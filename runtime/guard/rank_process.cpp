@@ -44,34 +44,30 @@ std::vector<cpu_set_t> mask_of(const std::vector<std::uint32_t>& cpus) {
 /// Returns a descriptor above 2: a lower one would be overwritten by the dup2() of another.
 int above_stdio(int fd) { return fd > 2 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
+/// The arguments when a shell has to run the program.
+std::vector<char*> script_pointers(const SpawnPlan& plan) {
+  const std::vector<char*> arguments = pointers(plan.arguments);
+  std::vector<char*> script{const_cast<char*>("/bin/sh"), const_cast<char*>(plan.path.c_str())};
+  script.insert(script.end(), arguments.begin() + (arguments.size() > 1 ? 1 : 0), arguments.end());
+  return script;
+}
+
 /// The data of the process that becomes a rank.  That process shares the memory of the process guard until execve(), so
 /// all memory is allocated before.
 struct Birth {
-  Birth(const SpawnPlan& what, const Stdio& with, const SignalSet& ignoring, int report_to)
-      : plan(what),
-        stdio(with),
-        ignored(ignoring),
-        guard(::getpid()),
-        report(report_to),
-        arguments(pointers(what.arguments)),
-        environment(pointers(what.environment)),
-        cpus(mask_of(what.cpus)),
-        script{const_cast<char*>("/bin/sh"), const_cast<char*>(what.path.c_str())} {
-    script.insert(script.end(), arguments.begin() + (arguments.size() > 1 ? 1 : 0), arguments.end());
-  }
   const SpawnPlan& plan;
   const Stdio& stdio;
   const SignalSet& ignored;
-  const pid_t guard;
   const int report;
-  const std::vector<char*> arguments;
-  const std::vector<char*> environment;
-  const std::vector<cpu_set_t> cpus;
-  std::vector<char*> script;  // the arguments when a shell has to run the program
+  const pid_t guard = ::getpid();
+  const std::vector<char*> arguments = pointers(plan.arguments);
+  const std::vector<char*> environment = pointers(plan.environment);
+  const std::vector<cpu_set_t> cpus = mask_of(plan.cpus);
+  const std::vector<char*> script = script_pointers(plan);
 };
 
 [[noreturn]] void become_rank(const Birth& birth) {
-  const auto& [plan, stdio, ignored, guard, report, arguments, environment, cpus, script] = birth;
+  const auto& [plan, stdio, ignored, report, guard, arguments, environment, cpus, script] = birth;
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != guard) ::_exit(127);  // it died before the line above
