@@ -59,8 +59,6 @@ Job::Job(event::Loop& loop, std::string name, unsigned ranks, Options options, s
   }
 }
 
-Job::~Job() = default;
-
 RankHostObserver Job::observer_of(std::size_t host) {
   return [this, host](const Report& report) { std::visit([&](const auto& news) { on(host, news); }, report); };
 }

@@ -23,7 +23,6 @@ class Job {
   /// `name`: how the launcher was called, for its messages.  `on_emptied` runs when no process of the job is left,
   /// before the last output is written.
   Job(event::Loop& loop, std::string name, unsigned ranks, Options options, std::function<void()> on_emptied);
-  ~Job();
 
   // For each host, in the order of their numbers and before run(): make a RankHost that reports to observer_of(number),
   // then add() it.  It must outlive run().
