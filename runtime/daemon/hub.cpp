@@ -78,8 +78,7 @@ bool Hub::place(std::uint32_t host, const Joined& joined) {
 /// A daemon that is no child of the root closes its first connection when it has its place: that is no loss.
 void Hub::on_lost(opal::am::Endpoint& peer, const Error& why) {
   tree_.on_closed(peer);
-  const auto entry =
-      std::find_if(joined_.begin(), joined_.end(), [&](const auto& each) { return each.second.endpoint == &peer; });
+  const auto entry = std::ranges::find_if(joined_, [&](const auto& each) { return each.second.endpoint == &peer; });
   if (entry == joined_.end()) return;
   entry->second.endpoint = nullptr;
   if (entry->second.placed) return;
@@ -188,8 +187,7 @@ void Hub::finish(std::chrono::milliseconds timeout) {
   for (const auto& [index, remote] : remotes_) remote->quit();
   tree_.acknowledge();
   const auto all_gone = [this] {
-    return std::all_of(remotes_.begin(), remotes_.end(),
-                       [](const auto& entry) { return entry.second->agent_is_gone(); });
+    return std::ranges::all_of(remotes_, [](const auto& entry) { return entry.second->agent_is_gone(); });
   };
   const opal::Deadline deadline = opal::Deadline::after(timeout);
   const std::function<void()> check = [&] {

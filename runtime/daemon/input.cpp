@@ -89,7 +89,7 @@ void InputFeeder::credit(std::size_t receiver, std::uint64_t bytes) {
 void InputFeeder::drop(std::size_t receiver) {
   const bool was_full = !has_room();
   receivers_.at(receiver) = nullptr;
-  if (std::none_of(receivers_.begin(), receivers_.end(), [](const Receiver& each) { return each != nullptr; })) {
+  if (std::ranges::none_of(receivers_, [](const Receiver& each) { return each != nullptr; })) {
     readable_ = {};
     fd_.reset();
   }
@@ -146,9 +146,9 @@ void InputSinks::add(std::string_view text) {
 
 void InputSinks::credit(std::size_t sink, std::uint64_t bytes) {
   taken_by_[sink] += bytes;
-  const std::uint64_t slowest = *std::min_element(taken_by_.begin(), taken_by_.end());
+  const std::uint64_t slowest = *std::ranges::min_element(taken_by_);
   if (slowest != told_) taken_(slowest - std::exchange(told_, slowest));
-  if (std::all_of(sinks_.begin(), sinks_.end(), [](const InputSink& each) { return each.gone(); })) gone_();
+  if (std::ranges::all_of(sinks_, [](const InputSink& each) { return each.gone(); })) gone_();
 }
 
 }  // namespace runtime::daemon

@@ -293,7 +293,7 @@ void Opald::observe(const launch::Report& news) {
 /// Sends the delayed Abort and Answered reports when no rank is dying, except ranks that have aborted.
 void Opald::report() {
   const std::vector<std::uint32_t> dying = host_ ? host_->dying_ranks() : std::vector<std::uint32_t>{};
-  const bool others = !std::all_of(dying.begin(), dying.end(), [this](auto rank) { return aborted_.contains(rank); });
+  const bool others = !std::ranges::all_of(dying, [this](auto rank) { return aborted_.contains(rank); });
   if (others && report_rounds_ < kDyingRounds) {
     ++report_rounds_;
     report_ = loop_.after(kDyingRound, [this] { report(); });
@@ -339,8 +339,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
   }
   unsigned total = 0;
   for (const pmix::HostRanks& host : launch.hosts) total += static_cast<unsigned>(host.ranks.size());
-  const auto readers =
-      std::count_if(ranks.begin(), ranks.end(), [&](std::uint32_t rank) { return launch.input.reaches(rank); });
+  const auto readers = std::ranges::count_if(ranks, [&](std::uint32_t rank) { return launch.input.reaches(rank); });
   if (readers != 0) {
     input_.emplace(loop_, static_cast<std::size_t>(readers),
                    [this](std::uint64_t bytes) { uplink_->send(InputTaken{bytes}); });

@@ -52,8 +52,8 @@ void OutputForwarder::end_of(Stream& stream) {
 }
 
 void OutputForwarder::drop(unsigned rank, stdio::Channel channel) {
-  const auto stream = std::find_if(streams_.begin(), streams_.end(),
-                                   [&](const Stream& each) { return each.rank == rank && each.channel == channel; });
+  const auto stream =
+      std::ranges::find_if(streams_, [&](const Stream& each) { return each.rank == rank && each.channel == channel; });
   if (stream != streams_.end()) end_of(*stream);
 }
 

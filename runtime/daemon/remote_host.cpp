@@ -159,7 +159,7 @@ void RemoteHost::take_report(launch::Report report) {
 
 /// True when `rank` is on this host.  Otherwise the daemon has broken the protocol, and the host becomes lost.
 bool RemoteHost::owns(std::uint32_t rank) {
-  const bool ours = std::binary_search(ranks_.begin(), ranks_.end(), rank);
+  const bool ours = std::ranges::binary_search(ranks_, rank);
   if (!ours) post_lost(fmt::format("it sent a message of rank {}, which is not there", rank));
   return ours;
 }

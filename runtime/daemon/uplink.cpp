@@ -78,8 +78,7 @@ void Uplink::on_result(const ModexResult& result) {
 
 void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
   requesters_.erase(&endpoint);
-  const auto link =
-      std::find_if(links_.begin(), links_.end(), [&](const auto& each) { return each.second.endpoint == &endpoint; });
+  const auto link = std::ranges::find_if(links_, [&](const auto& each) { return each.second.endpoint == &endpoint; });
   if (link == links_.end()) return;
   link->second.endpoint = nullptr;
   for (auto& [number, request] : modex_requests_) {

@@ -36,7 +36,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 /// The mask that sched_setaffinity() takes; empty for no cpus.
 std::vector<cpu_set_t> mask_of(const std::vector<std::uint32_t>& cpus) {
   if (cpus.empty()) return {};
-  std::vector<cpu_set_t> mask(*std::max_element(cpus.begin(), cpus.end()) / CPU_SETSIZE + 1);
+  std::vector<cpu_set_t> mask(*std::ranges::max_element(cpus) / CPU_SETSIZE + 1);
   for (const std::uint32_t cpu : cpus) CPU_SET_S(cpu, mask.size() * sizeof(cpu_set_t), mask.data());
   return mask;
 }

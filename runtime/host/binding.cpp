@@ -12,14 +12,13 @@ namespace {
 
 /// Objects with the same processors are one: NUMA nodes of memory only are near those of another node.
 void add_once(std::vector<Cpus>& objects, Cpus cpus) {
-  if (std::find(objects.begin(), objects.end(), cpus) == objects.end()) objects.push_back(std::move(cpus));
+  if (std::ranges::find(objects, cpus) == objects.end()) objects.push_back(std::move(cpus));
 }
 
 /// The object with the first processor of `part`; `part` itself where the levels do not nest.
 const Cpus& around(const Cpus& part, const std::vector<Cpus>& objects) {
-  const auto object = std::find_if(objects.begin(), objects.end(), [&](const Cpus& each) {
-    return std::binary_search(each.begin(), each.end(), part.front());
-  });
+  const auto object =
+      std::ranges::find_if(objects, [&](const Cpus& each) { return std::ranges::binary_search(each, part.front()); });
   return object == objects.end() ? part : *object;
 }
 
@@ -28,13 +27,12 @@ std::vector<Cpus> interleaved(const std::vector<Cpus>& parts, const std::vector<
   std::vector<std::vector<Cpus>> within(objects.size());
   for (const Cpus& part : parts) {
     const Cpus& object = around(part, objects);
-    const auto place = std::find(objects.begin(), objects.end(), object);
+    const auto place = std::ranges::find(objects, object);
     if (place != objects.end()) within[static_cast<std::size_t>(place - objects.begin())].push_back(part);
   }
   std::vector<Cpus> order;
   // Objects of unequal size: the smaller ones are gone round again, so that each object gets as many ranks.
-  const auto most =
-      std::max_element(within.begin(), within.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const auto most = std::ranges::max_element(within, [](const auto& a, const auto& b) { return a.size() < b.size(); });
   for (std::size_t round = 0; round < most->size(); ++round) {
     for (const std::vector<Cpus>& own : within) {
       if (!own.empty()) order.push_back(own[round % own.size()]);
@@ -66,7 +64,7 @@ Domains usable_domains(const opal::topology::Topology& topology) {
       all.push_back(cpu);
     }
   }
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   const std::pair<Level, Shared> others[] = {{Level::l2cache, Shared::l2_cache},
                                              {Level::l3cache, Shared::l3_cache},
                                              {Level::numa, Shared::numa_node},

@@ -44,7 +44,7 @@ Variables job_variables(const Options& options, const JobNames& names) {
 }
 
 Variables rank_variables(unsigned rank, unsigned ranks, const std::vector<std::uint32_t>& local) {
-  const auto place = std::lower_bound(local.begin(), local.end(), rank) - local.begin();
+  const auto place = std::ranges::lower_bound(local, rank) - local.begin();
   return {{"OMPI_COMM_WORLD_RANK", fmt::format("{}", rank)},
           {"OMPI_COMM_WORLD_SIZE", fmt::format("{}", ranks)},
           {"OMPI_COMM_WORLD_LOCAL_RANK", fmt::format("{}", place)},
@@ -58,9 +58,8 @@ Variables forwarded_variables() {
   Variables variables = opal::environment_with_prefix("");
   std::erase_if(variables, [&](const auto& variable) {
     const std::string& name = variable.first;
-    return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end() ||
-           std::any_of(kOwnPrefixes.begin(), kOwnPrefixes.end(),
-                       [&](std::string_view prefix) { return name.starts_with(prefix); });
+    return std::ranges::find(kOwn, name) != kOwn.end() ||
+           std::ranges::any_of(kOwnPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
   });
   return variables;
 }

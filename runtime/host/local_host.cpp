@@ -50,7 +50,7 @@ Result<void> LocalHost::open() {
 }
 
 const LocalHost::Rank* LocalHost::find(unsigned rank) const noexcept {
-  const auto place = std::lower_bound(ranks().begin(), ranks().end(), rank);
+  const auto place = std::ranges::lower_bound(ranks(), rank);
   if (place == ranks().end() || *place != rank) return nullptr;
   return &ranks_[static_cast<std::size_t>(place - ranks().begin())];
 }

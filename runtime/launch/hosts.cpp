@@ -54,7 +54,7 @@ std::string check_name(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            kInNames.find(c) != std::string_view::npos;
   };
-  if (!std::all_of(name.begin(), name.end(), allowed)) {
+  if (!std::ranges::all_of(name, allowed)) {
     return fmt::format("host {}: a host's name has letters, digits and \"{}\" only", shown(name), kInNames);
   }
   return {};
@@ -103,8 +103,7 @@ std::string parse_word(const std::string& word, Host& host) {
     host.slots = number(std::string_view{word}.substr(slots.size()));
     return host.slots ? std::string{} : fmt::format("\"{}\" is not a number of slots", word);
   }
-  if (std::any_of(kOfOthers.begin(), kOfOthers.end(),
-                  [&](std::string_view other) { return word.starts_with(other); })) {
+  if (std::ranges::any_of(kOfOthers, [&](std::string_view other) { return word.starts_with(other); })) {
     return {};
   }
   return fmt::format("\"{}\" is not understood; a line is \"NAME slots=N\" or \"NAME:N\"", word);
@@ -207,7 +206,7 @@ std::vector<std::string> expand_host_list(const std::string& text) {
     std::move(more.begin(), more.end(), std::back_inserter(names));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  if (!std::all_of(names.begin(), names.end(), [](const std::string& name) { return check_name(name).empty(); })) {
+  if (!std::ranges::all_of(names, [](const std::string& name) { return check_name(name).empty(); })) {
     return {};
   }
   return names;
@@ -285,8 +284,7 @@ Allocation find_hosts(const Options& options, unsigned cores) {
     const unsigned count = host.slots.value_or(options.ranks || !here ? 1U : cores);
     slots += count;
     const std::string name = here ? opal::host_name() : host.name;
-    const auto known = std::find_if(result.hosts.begin(), result.hosts.end(),
-                                    [&](const HostSlots& other) { return other.name == name; });
+    const auto known = std::ranges::find_if(result.hosts, [&](const HostSlots& other) { return other.name == name; });
     if (known == result.hosts.end()) {
       result.hosts.push_back({name, count});
     } else {

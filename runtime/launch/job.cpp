@@ -145,13 +145,12 @@ int Job::Failure::weight() const noexcept {
 ///    had left the job (it is not needed), else kOthersEnd.
 void Job::decide() {
   if (phase_ != Phase::running || failures_.empty()) return;
-  const Failure cause = *std::max_element(failures_.begin(), failures_.end(),
-                                          [&](const Failure& a, const Failure& b) { return a.weight() < b.weight(); });
+  const Failure cause =
+      *std::ranges::max_element(failures_, [&](const Failure& a, const Failure& b) { return a.weight() < b.weight(); });
   const bool killed = WIFSIGNALED(cause.wait_status);
   if (!killed) inquire();
   const bool dying = cause_may_come();
-  const bool aborted =
-      std::any_of(failures_.begin(), failures_.end(), [](const Failure& failure) { return failure.abort; });
+  const bool aborted = std::ranges::any_of(failures_, [](const Failure& failure) { return failure.abort.has_value(); });
   const bool by_itself = !killed && !aborted && living() != 0;
   if (!decision_overdue_ && (dying || by_itself)) {
     if (!decision_ || (dying && !decision_awaits_dying_)) {
@@ -173,10 +172,10 @@ void Job::decide() {
 /// When all ranks have ended, all causes are known.
 bool Job::cause_may_come() const {
   if (ended_ == ranks_.size()) return false;
-  return std::any_of(hosts_.begin(), hosts_.end(), [this](const Host& host) {
+  return std::ranges::any_of(hosts_, [this](const Host& host) {
     if (host.host->owes_answer()) return true;
     const std::vector<std::uint32_t> dying = host.host->dying_ranks();
-    return !std::all_of(dying.begin(), dying.end(), [this](std::uint32_t rank) { return has_aborted(rank); });
+    return !std::ranges::all_of(dying, [this](std::uint32_t rank) { return has_aborted(rank); });
   });
 }
 
@@ -198,8 +197,7 @@ std::string Job::silent_hosts() const {
 }
 
 bool Job::has_aborted(unsigned rank) const noexcept {
-  return std::any_of(failures_.begin(), failures_.end(),
-                     [&](const Failure& failure) { return failure.rank == rank && failure.abort; });
+  return std::ranges::any_of(failures_, [&](const Failure& failure) { return failure.rank == rank && failure.abort; });
 }
 
 int Job::status_of(const Failure& failure) noexcept {
@@ -245,8 +243,7 @@ std::string Job::what_follows() const {
 
 /// Ranks that run or are just being started.
 unsigned Job::living() const noexcept {
-  std::size_t count =
-      std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.pid != 0 && !rank.ended; });
+  std::size_t count = std::ranges::count_if(ranks_, [](const Rank& rank) { return rank.pid != 0 && !rank.ended; });
   for (const Host& host : hosts_) count += host.host->starting();
   return static_cast<unsigned>(count);
 }
@@ -345,7 +342,7 @@ void Job::empty() {
 
 void Job::on(std::size_t host, const Emptied& /*emptied*/) {
   hosts_[host].empty = true;
-  if (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& other) { return !other.empty; })) return;
+  if (std::ranges::any_of(hosts_, [](const Host& other) { return !other.empty; })) return;
   // Posted: the last one may report from inside of kill_all().
   loop_.post([this] {
     if (phase_ == Phase::emptying) emptied();

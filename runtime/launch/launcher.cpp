@@ -176,8 +176,8 @@ Result<Fd> Launch::input_for(unsigned rank) {
 void Launch::distribute_input() {
   std::vector<daemon::InputFeeder::Receiver> receivers;
   const auto reached = [this](std::size_t host) {
-    return std::count_if(hosts_[host].ranks.begin(), hosts_[host].ranks.end(),
-                         [this](std::uint32_t rank) { return options_.input.reaches(rank); });
+    return std::ranges::count_if(hosts_[host].ranks,
+                                 [this](std::uint32_t rank) { return options_.input.reaches(rank); });
   };
   const bool is_shared = options_.input.kind == InputTarget::Kind::all || ::isatty(0) == 1;
   if (const auto count = reached(0); count != 0 && is_shared) {

@@ -62,7 +62,7 @@ std::vector<std::string> with_levels(std::vector<std::string> words) {
 /// Requires: `word` is one of with_levels({}).
 Level parse_level(const std::string& word) {
   if (word == "socket") return Level::package;
-  return static_cast<Level>(std::find(kLevelNames.begin(), kLevelNames.end(), word) - kLevelNames.begin());
+  return static_cast<Level>(std::ranges::find(kLevelNames, word) - kLevelNames.begin());
 }
 
 /// As CLI::Range, but refuses "nan", which CLI::Range accepts.

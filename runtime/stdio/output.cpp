@@ -163,7 +163,7 @@ void Output::feed_end(int rank, Channel channel) {
 }
 
 bool Output::full() const {
-  return std::any_of(writers_.begin(), writers_.end(), [](const auto& writer) { return writer->full(); });
+  return std::ranges::any_of(writers_, [](const auto& writer) { return writer->full(); });
 }
 
 void Output::drained(const Writer& writer) {

@@ -41,8 +41,8 @@ std::string Endpoint::describe() const {
 }
 
 bool Endpoint::one_sided() const noexcept {
-  return std::any_of(routes_.begin(), routes_.end(),
-                     [](const Route& route) { return route.below != nullptr && route.below->one_sided(); });
+  return std::ranges::any_of(routes_,
+                             [](const Route& route) { return route.below != nullptr && route.below->one_sided(); });
 }
 
 // ---- Routes -----------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ Route* Endpoint::choose() noexcept {
 }
 
 bool Endpoint::has_other_route(const Route& route) const noexcept {
-  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& other) {
+  return std::ranges::any_of(routes_, [&](const Route& other) {
     if (&other == &route) return false;
     return usable(other) || (other.below == nullptr && other.lost == 0 && other.rail < addresses.size());
   });
@@ -139,7 +139,7 @@ void Endpoint::send_hello(Route& route) noexcept {
 bool Endpoint::unsettled() const noexcept {
   if (broken_ || current_ == nullptr || current_->below == nullptr) return true;
   if (sent_ != next_ || expected_ - confirmation_sent_ >= kWindow / 2) return true;
-  return std::any_of(routes_.begin(), routes_.end(), [](const Route& route) {
+  return std::ranges::any_of(routes_, [](const Route& route) {
     return (route.below != nullptr && !route.hello_sent) || (route.fenced != route.lost && !route.down_sent) ||
            route.fenced_to_send != 0;
   });

@@ -169,7 +169,7 @@ void Module::retire(btl::Endpoint& below) noexcept {
 bool Module::is_ending(const btl::Endpoint& below, const Route& wanted) const noexcept {
   const auto* const route = static_cast<const Route*>(below.upper);
   if (route != nullptr) return route->owner != nullptr && route->owner != wanted.owner;
-  return std::find(retired_.begin(), retired_.end(), &below) != retired_.end();
+  return std::ranges::find(retired_, &below) != retired_.end();
 }
 
 bool Module::has_other_route(const btl::Endpoint& below) const noexcept {
@@ -194,7 +194,7 @@ void Module::on_failed(btl::Endpoint& below, const Error& why) noexcept {
 }
 
 void Module::settle_later(Endpoint& endpoint) noexcept {
-  if (std::find(attention_.begin(), attention_.end(), &endpoint) == attention_.end()) attention_.push_back(&endpoint);
+  if (std::ranges::find(attention_, &endpoint) == attention_.end()) attention_.push_back(&endpoint);
 }
 
 void Module::on_hello(Route& route, ByteSpan message, std::uint32_t connection) noexcept {
@@ -300,7 +300,7 @@ void Module::take(btl::Endpoint& below, ByteSpan message) noexcept {
   wire::Envelope envelope{};
   if (route == nullptr) return;
   const auto is_before = [&](const auto& held) { return held.first == &below; };
-  if (std::any_of(held_.begin(), held_.end(), is_before)) return hold(below, message);
+  if (std::ranges::any_of(held_, is_before)) return hold(below, message);
   if (!read_object(message, envelope)) {
     if (route->owner != nullptr) route->owner->break_off({Errc::protocol, 0, "rails: message without an envelope"});
     return;

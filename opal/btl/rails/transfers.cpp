@@ -75,8 +75,7 @@ Result<MemoryHandle> software_of(const MemoryHandle& handle) noexcept {
 Post Transfers::start(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                       std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                       Completion& completion) noexcept {
-  const auto usable =
-      static_cast<std::size_t>(std::count_if(to.routes().begin(), to.routes().end(), &Endpoint::usable));
+  const auto usable = static_cast<std::size_t>(std::ranges::count_if(to.routes(), &Endpoint::usable));
   if (usable == 0) return Post::again;
   if (size > kPiece && usable < to.routes().size()) to.connect_missing_rails();
   RdmaOperation* const operation = begin(kind, to, local, local_handle, remote_address, remote, size, completion);
@@ -85,7 +84,7 @@ Post Transfers::start(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, 
 
 TransferPiece* Transfers::take(RdmaOperation& operation) noexcept {
   const auto& routes = static_cast<Endpoint&>(*operation.to).routes();
-  const auto rails = static_cast<std::uint32_t>(std::count_if(routes.begin(), routes.end(), &Endpoint::usable));
+  const auto rails = static_cast<std::uint32_t>(std::ranges::count_if(routes, &Endpoint::usable));
   if (operation.pieces >= kPiecesPerRail * std::max(1U, rails)) return nullptr;
   if (free_.empty()) return &pieces_.emplace_back();
   Piece* const piece = free_.back();

@@ -115,7 +115,7 @@ class ConnectedTransport : public MessageTransport {
   /// True when a connection of `peer` can be accepted: it has no living endpoint and none whose end is unreported.
   [[nodiscard]] bool vacant(const PeerId& peer) const noexcept {
     return find(peer) == nullptr &&
-           std::none_of(to_report_.begin(), to_report_.end(), [&](const E* ended) { return ended->peer() == peer; });
+           std::ranges::none_of(to_report_, [&](const E* ended) { return ended->peer() == peer; });
   }
   /// Makes progress() report the end of `endpoint`, once.  Does nothing unless it is living.
   /// Requires: the endpoint is dead, its connection is closed, and all messages that arrived on it were delivered.
@@ -206,8 +206,7 @@ class ConnectedTransport : public MessageTransport {
     std::unique_ptr<E> taken;
     if (find(endpoint.peer()) == &endpoint) {
       taken = std::move(living_.extract(endpoint.peer()).mapped());
-    } else if (const auto found =
-                   std::find_if(ended_.begin(), ended_.end(), [&](const auto& one) { return one.get() == &endpoint; });
+    } else if (const auto found = std::ranges::find_if(ended_, [&](const auto& one) { return one.get() == &endpoint; });
                found != ended_.end()) {
       taken = std::move(*found);
       ended_.erase(found);

@@ -41,8 +41,7 @@ Post PipelinedTransfers::transfer(RdmaOperation::Kind kind, Endpoint& to, std::b
 TransferPiece* PipelinedTransfers::take(RdmaOperation& operation) noexcept {
   while (pieces_.size() <= operation.slot) pieces_.push_back(std::make_unique<Pieces>());
   Pieces& pieces = *pieces_[operation.slot];
-  const auto free =
-      std::find_if(pieces.begin(), pieces.end(), [](const Piece& each) { return each.operation == nullptr; });
+  const auto free = std::ranges::find_if(pieces, [](const Piece& each) { return each.operation == nullptr; });
   if (free == pieces.end()) return nullptr;
   free->state = Piece::State::to_ask;
   return &*free;

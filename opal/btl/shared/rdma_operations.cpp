@@ -22,7 +22,7 @@ void RdmaOperations::tell_flushes(const RdmaOperation& ended) noexcept {
 }
 
 std::size_t RdmaOperations::active(const void* carrier) const noexcept {
-  return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [&](const auto& operation) {
+  return static_cast<std::size_t>(std::ranges::count_if(slots_, [&](const auto& operation) {
     return operation->kind != RdmaOperation::Kind::none && operation->carrier == carrier;
   }));
 }
@@ -31,8 +31,8 @@ Post RdmaOperations::flush(const Endpoint* to, Completion& completion) noexcept 
   completion.error = {};
   if (active_ == 0) return Post::done;
   Flush flush{to, posted_, 0, &completion};
-  flush.open = static_cast<std::size_t>(std::count_if(
-      slots_.begin(), slots_.end(), [&](const auto& operation) { return is_awaited(*operation, flush); }));
+  flush.open = static_cast<std::size_t>(
+      std::ranges::count_if(slots_, [&](const auto& operation) { return is_awaited(*operation, flush); }));
   if (flush.open == 0) return Post::done;
   flushes_.push_back(flush);
   return Post::queued;

@@ -118,7 +118,7 @@ void Acceptor::take(Fd fd) noexcept {
   const auto arrived_on = [&, local = local_address(fd.get())](const Interface& interface) {
     return interface.address.ip == local.ip;
   };
-  if (!allowed_.empty() && std::none_of(allowed_.begin(), allowed_.end(), arrived_on)) {
+  if (!allowed_.empty() && std::ranges::none_of(allowed_, arrived_on)) {
     log::debug("btl.tcp", "connection from {} refused: it came in on an interface not in use",
                to_string(peer_address(fd.get())));
     return;
@@ -168,14 +168,13 @@ void Acceptor::drop(Incoming& incoming, const char* why) noexcept {
 }
 
 bool Acceptor::has_parked(const PeerId& from) const noexcept {
-  return std::any_of(incoming_.begin(), incoming_.end(),
-                     [&](const auto& one) { return one->parked() && one->hello().from == from; });
+  return std::ranges::any_of(incoming_, [&](const auto& one) { return one->parked() && one->hello().from == from; });
 }
 
 void Acceptor::unpark(const PeerId& from) noexcept {
   while (true) {
-    const auto found = std::find_if(incoming_.begin(), incoming_.end(),
-                                    [&](const auto& one) { return one->parked() && one->hello().from == from; });
+    const auto found =
+        std::ranges::find_if(incoming_, [&](const auto& one) { return one->parked() && one->hello().from == from; });
     if (found == incoming_.end()) return;
     if (!(*found)->closed_or_early()) return accept(**found);
     drop(**found, nullptr);

@@ -78,12 +78,12 @@ Module::~Module() {
 void Module::linger() noexcept {
   const Deadline deadline = Deadline::after(kCloseTimeout);
   const auto waits = [](const auto& endpoint) { return endpoint->awaits_acknowledgement(); };
-  while (std::any_of(leaving().begin(), leaving().end(), waits) && !deadline.expired()) {
+  while (std::ranges::any_of(leaving(), waits) && !deadline.expired()) {
     reactor_.collect();
     reactor_.run();
     // An acknowledgement causes no event, so wait at most 1 ms.
     pollfd fd{reactor_.wait_fd(), POLLIN, 0};
-    if (std::any_of(leaving().begin(), leaving().end(), waits)) (void)::poll(&fd, 1, 1);
+    if (std::ranges::any_of(leaving(), waits)) (void)::poll(&fd, 1, 1);
   }
   stop_leaving();
 }
@@ -121,9 +121,8 @@ Result<void> Module::listen_only_at(const sockaddr& address) {
   OPAL_TRY_ASSIGN(SocketAddress only, SocketAddress::from(address));
   only.port = {};
   const std::span host_part{only.ip.data() + 12, 4};
-  const bool every =
-      only.ip == SocketAddress{}.ip ||
-      (only.is_v4() && std::all_of(host_part.begin(), host_part.end(), [](auto byte) { return byte == 0; }));
+  const bool every = only.ip == SocketAddress{}.ip ||
+                     (only.is_v4() && std::ranges::all_of(host_part, [](auto byte) { return byte == 0; }));
   if (every || !config_.if_include.empty() || !config_.if_exclude.empty()) return {};
   OPAL_TRY_ASSIGN(Address own, decode(address_));
   OPAL_TRY_ASSIGN(Fd listening, listen_on(config_, &only));

@@ -27,12 +27,12 @@ ProcessMap::ProcessMap(const std::vector<pmix::HostRanks>& hosts) {
 bool ProcessMap::valid(const std::vector<pmix::HostRanks>& hosts) {
   std::vector<std::uint32_t> all;
   for (const pmix::HostRanks& host : hosts) {
-    if (!std::is_sorted(host.ranks.begin(), host.ranks.end())) return false;
+    if (!std::ranges::is_sorted(host.ranks)) return false;
     all.insert(all.end(), host.ranks.begin(), host.ranks.end());
   }
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   std::uint32_t next = 0;
-  return std::all_of(all.begin(), all.end(), [&](std::uint32_t rank) { return rank == next++; });
+  return std::ranges::all_of(all, [&](std::uint32_t rank) { return rank == next++; });
 }
 
 void ProcessMap::end(const IdSet& ranks) {
@@ -51,7 +51,7 @@ IdSet ProcessMap::absent(const std::string& name) const {
   if (ended_.empty()) return {};
   const auto fence = unpack<pmix::FenceName>(oob::as_bytes(name));
   if (!fence) return {};
-  if (std::find(fence->ranks.begin(), fence->ranks.end(), PMIX_RANK_WILDCARD) != fence->ranks.end()) return deserted_;
+  if (std::ranges::find(fence->ranks, PMIX_RANK_WILDCARD) != fence->ranks.end()) return deserted_;
   IdSet with_ended;
   IdSet with_living;
   for (const std::uint32_t rank : fence->ranks) {

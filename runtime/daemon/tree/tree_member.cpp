@@ -112,8 +112,7 @@ void TreeMember::on_root_stopped(bool stopped) {
 }
 
 bool TreeMember::has_unsent() const {
-  return std::any_of(endpoints_.begin(), endpoints_.end(),
-                     [this](const auto& entry) { return oob_.has_unsent(*entry.second); });
+  return std::ranges::any_of(endpoints_, [this](const auto& entry) { return oob_.has_unsent(*entry.second); });
 }
 
 // --- Port

@@ -82,8 +82,7 @@ void Transport::post_again(const std::vector<RdmaOperation*>& operations) noexce
     std::erase(unposted_, operation);
     unposted_.push_back(operation);
   }
-  std::sort(unposted_.begin(), unposted_.end(),
-            [](const RdmaOperation* a, const RdmaOperation* b) { return a->order < b->order; });
+  std::ranges::sort(unposted_, [](const RdmaOperation* a, const RdmaOperation* b) { return a->order < b->order; });
   on_stalled();
 }
 

@@ -225,7 +225,7 @@ void ConnectionManager::establish_locked(Connection& connection, Link& link, std
 }
 
 Result<std::uint32_t> ConnectionManager::take_index_locked() noexcept {
-  const auto free = std::find(indices_.begin(), indices_.end(), false);
+  const auto free = std::ranges::find(indices_, false);
   if (free == indices_.end()) return Error{Errc::limit_reached, 0, "sm: too many local peers", indices_.size()};
   *free = true;
   return static_cast<std::uint32_t>(free - indices_.begin());

@@ -94,7 +94,7 @@ Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address,
 std::unique_ptr<Link> ConnectionManager::take_accepted_locked(const PeerId& peer) noexcept {
   const auto state = peers_.find(peer);
   if (state == peers_.end() || state->second.link == 0) return nullptr;
-  const auto found = std::find_if(events_.begin(), events_.end(), [&](const ConnectionEvent& event) {
+  const auto found = std::ranges::find_if(events_, [&](const ConnectionEvent& event) {
     return event.kind == ConnectionEvent::Kind::accepted && event.id == state->second.link;
   });
   if (found == events_.end()) return nullptr;

@@ -110,9 +110,8 @@ void Connections::take_answer(Endpoint& endpoint, ReceivedHello& answer) noexcep
 
 void Connections::accept(std::unique_ptr<Link> link) noexcept {
   const PeerId peer = link->peer;
-  const bool came_back = std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& earlier) {
-    return earlier->peer() == peer && !earlier->ending.reported;
-  });
+  const bool came_back = std::ranges::any_of(
+      endpoints_, [&](const auto& earlier) { return earlier->peer() == peer && !earlier->ending.reported; });
   Endpoint& endpoint = add(std::move(link));
   if (!came_back) {
     module_.parameters().observer.on_accepted(endpoint);
@@ -142,8 +141,8 @@ void Connections::forget_peer(const btl::Endpoint& endpoint) noexcept {
 /// Calls on_accepted for a peer that has come back, after on_failed for all its earlier connections.
 void Connections::report_deferred(MessagePeer& peer) noexcept {
   while (peer.accept_deferred) {
-    const auto earliest = std::find_if(deferred_accepts_.begin(), deferred_accepts_.end(),
-                                       [&](const Endpoint* other) { return other->peer() == peer.peer(); });
+    const auto earliest =
+        std::ranges::find_if(deferred_accepts_, [&](const Endpoint* other) { return other->peer() == peer.peer(); });
     Endpoint& next = **earliest;
     deferred_accepts_.erase(earliest);
     // Of the peer's earlier connections at most one has been reported as accepted and not yet as failed.
@@ -202,12 +201,12 @@ std::size_t Connections::finish() noexcept {
     report_failure(endpoint);
   }
   const auto is_due = [&](const Endpoint* endpoint) {
-    return std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& earlier) {
+    return std::ranges::none_of(endpoints_, [&](const auto& earlier) {
       return earlier->peer() == endpoint->peer() && !earlier->ending.reported && !earlier->accept_deferred;
     });
   };
   for (auto next = deferred_accepts_.begin();
-       (next = std::find_if(deferred_accepts_.begin(), deferred_accepts_.end(), is_due)) != deferred_accepts_.end();) {
+       (next = std::ranges::find_if(deferred_accepts_, is_due)) != deferred_accepts_.end();) {
     report_deferred(**next);
     ++count;
   }
@@ -228,8 +227,8 @@ void Connections::disconnect(Endpoint& endpoint) noexcept {
   // From here on its messages are dropped.  The index is free when the peer has closed its end too.
   MessagePeer*& place = by_index_[endpoint.link().index];
   if (place == &endpoint) place = nullptr;
-  const auto own = std::find_if(endpoints_.begin(), endpoints_.end(),
-                                [&](const std::unique_ptr<Endpoint>& entry) { return entry.get() == &endpoint; });
+  const auto own = std::ranges::find_if(
+      endpoints_, [&](const std::unique_ptr<Endpoint>& entry) { return entry.get() == &endpoint; });
   std::swap(*own, endpoints_.back());
   endpoints_.pop_back();
 }

@@ -55,7 +55,7 @@ bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std:
                                                                                measured};
   if (state->count == 1) {
     // When a completion posts the next transfer, progress() still has the endpoint in active_.
-    if (std::find(active_.begin(), active_.end(), &peer) == active_.end()) active_.push_back(&peer);
+    if (std::ranges::find(active_, &peer) == active_.end()) active_.push_back(&peer);
     start_next(peer);
   }
   return true;
@@ -254,7 +254,7 @@ std::size_t HelpedInitiator::progress() noexcept {
 }
 
 bool HelpedInitiator::has_work() const noexcept {
-  return std::any_of(active_.begin(), active_.end(), [this](Endpoint* peer) {
+  return std::ranges::any_of(active_, [this](Endpoint* peer) {
     const InitiatorState& state = *peer->helped.initiator;
     if (state.by_messages.step == ByMessages::Step::in_flight) return false;
     if (state.ring.ready() || state.ring.over()) return true;

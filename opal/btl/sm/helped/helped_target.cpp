@@ -24,7 +24,7 @@ void HelpedTarget::on_request(Endpoint& peer, ByteSpan message) noexcept {
   TargetState& state = *target;
   if (state.line != request.line) return refuse("sm help request: another ring");
   // A transfer that has ended since the last progress() still has its entry.
-  if (std::find(active_.begin(), active_.end(), &peer) == active_.end()) active_.push_back(&peer);
+  if (std::ranges::find(active_, &peer) == active_.end()) active_.push_back(&peer);
   state.active = true;
   state.request = request;
   state.ring.begin(request.generation, HelpedRing::units_of(request.size));

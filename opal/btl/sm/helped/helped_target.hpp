@@ -24,8 +24,7 @@ class HelpedTarget {
   std::size_t progress() noexcept;
   /// True when progress() can do something now.
   [[nodiscard]] bool has_work() const noexcept {
-    return std::any_of(active_.begin(), active_.end(),
-                       [](const Endpoint* peer) { return peer->helped.target->ring.can_go_on(); });
+    return std::ranges::any_of(active_, [](const Endpoint* peer) { return peer->helped.target->ring.can_go_on(); });
   }
   /// Ends the help for a peer; its initiator copies the units that are left.
   void abandon(Endpoint& endpoint) noexcept;

@@ -35,7 +35,7 @@ void BackPressure::announce() noexcept {
 }
 
 bool BackPressure::has_credit() const noexcept {
-  return std::any_of(announced_.begin(), announced_.end(), [](MessagePeer* to) {
+  return std::ranges::any_of(announced_, [](MessagePeer* to) {
     OutSegment& segment = *to->messages().out;
     return !to->dead() && segment.credits_wanted().is_satisfied_by(segment.returned_credits(),
                                                                    to->messages().inbox.fifo().half_empty());

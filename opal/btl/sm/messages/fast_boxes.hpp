@@ -25,8 +25,7 @@ class FastBoxes {
   /// Number of accepted fast boxes, polled or parked.
   [[nodiscard]] std::size_t accepted() const noexcept { return polled_.size() + parked_.size(); }
   [[nodiscard]] bool any_ready() const noexcept {
-    return std::any_of(polled_.begin(), polled_.end(),
-                       [](const MessagePeer* from) { return from->receiving.fast_box.ready(); });
+    return std::ranges::any_of(polled_, [](const MessagePeer* from) { return from->receiving.fast_box.ready(); });
   }
   /// Call when a fast box has a message: its idle time starts at this progress call.
   void note_message(MessagePeer& from) const noexcept { from.receiving.last_progress = progress_calls_; }

@@ -31,9 +31,7 @@ ProbePage probe_page(std::uint64_t seed) noexcept {
   return page;
 }
 
-bool MechanismOrder::has(MechanismKind kind) const noexcept {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
+bool MechanismOrder::has(MechanismKind kind) const noexcept { return std::ranges::find(kinds, kind) != kinds.end(); }
 
 Result<MechanismOrder> MechanismOrder::parse(std::string_view list) {
   MechanismOrder order;
@@ -54,8 +52,7 @@ Result<MechanismOrder> MechanismOrder::parse(std::string_view list) {
 }
 
 void CopyMechanisms::update() noexcept {
-  reaches_all_ = std::any_of(mechanisms_.begin(), mechanisms_.end(),
-                             [](const Step& step) { return step.mechanism->reaches_all(); });
+  reaches_all_ = std::ranges::any_of(mechanisms_, [](const Step& step) { return step.mechanism->reaches_all(); });
 }
 
 void CopyMechanisms::add(std::unique_ptr<CopyMechanism> mechanism, std::string why) {
@@ -95,13 +92,13 @@ std::string CopyMechanisms::why() const {
 }
 
 bool CopyMechanisms::reaches(const RemoteRange& range) noexcept {
-  return reaches_all_ || std::any_of(mechanisms_.begin(), mechanisms_.end(),
-                                     [&](const Step& step) { return step.mechanism->reaches(range); });
+  return reaches_all_ ||
+         std::ranges::any_of(mechanisms_, [&](const Step& step) { return step.mechanism->reaches(range); });
 }
 
 CopyMechanism* CopyMechanisms::find(MechanismKind kind) const noexcept {
-  const auto found = std::find_if(mechanisms_.begin(), mechanisms_.end(),
-                                  [&](const Step& step) { return step.mechanism->kind() == kind; });
+  const auto found =
+      std::ranges::find_if(mechanisms_, [&](const Step& step) { return step.mechanism->kind() == kind; });
   return found == mechanisms_.end() ? nullptr : found->mechanism.get();
 }
 

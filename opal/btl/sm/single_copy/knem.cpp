@@ -39,9 +39,8 @@ std::uint64_t KnemRegions::cookie_of_page(std::uint64_t base, std::uint64_t size
 }
 
 KnemCookie KnemRegions::make_locked(const SoftwareHandle& region) noexcept {
-  const auto known = std::find_if(cookies_.begin(), cookies_.end(), [&](const KnemCookie& entry) {
-    return entry.region.generation == region.generation;
-  });
+  const auto known = std::ranges::find_if(
+      cookies_, [&](const KnemCookie& entry) { return entry.region.generation == region.generation; });
   if (known != cookies_.end()) return *known;
   if (inherited_) return {region, 0};
   const auto cookie = device_->create(region.base, region.size);

@@ -66,8 +66,8 @@ CopyOutcome SharedMechanism::copy(const RemoteRange& there, std::byte* here, boo
 }
 
 std::size_t SharedMechanism::mapped() const noexcept {
-  return static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(),
-                                                [](const Entry& entry) { return static_cast<bool>(entry.pool.map); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(entries_, [](const Entry& entry) { return static_cast<bool>(entry.pool.map); }));
 }
 
 }  // namespace opal::btl::sm

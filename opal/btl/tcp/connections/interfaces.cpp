@@ -62,8 +62,8 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
 }
 
 bool InterfaceFilter::matches(const Interface& interface) const noexcept {
-  return std::find(names_.begin(), names_.end(), interface.name) != names_.end() ||
-         std::any_of(networks_.begin(), networks_.end(), [&](const Network& network) {
+  return std::ranges::find(names_, interface.name) != names_.end() ||
+         std::ranges::any_of(networks_, [&](const Network& network) {
            return same_prefix(network.base, interface.address, network.bits);
          });
 }

@@ -36,7 +36,7 @@ void Source::close() noexcept {
   if (!scheduled_) return;
   scheduled_ = false;
   std::erase(reactor_.ready_, this);
-  std::replace(reactor_.running_.begin(), reactor_.running_.end(), this, static_cast<Source*>(nullptr));
+  std::ranges::replace(reactor_.running_, this, static_cast<Source*>(nullptr));
 }
 
 void Reactor::close_in_child() noexcept {
@@ -68,8 +68,8 @@ void Reactor::run_deadlines() noexcept {
   clock_rang_ = false;
   // Each call may add and remove sources: start the search again.
   while (true) {
-    const auto due = std::find_if(deadlines_.begin(), deadlines_.end(),
-                                  [&](const Source* source) { return source->deadline_ns_ <= now; });
+    const auto due =
+        std::ranges::find_if(deadlines_, [&](const Source* source) { return source->deadline_ns_ <= now; });
     if (due == deadlines_.end()) break;
     Source& source = **due;
     source.clear_deadline();
