@@ -159,6 +159,13 @@ class ConnectedTransport : public MessageTransport {
   /// Destroys the leaving endpoints; messages that they have not sent are lost.
   void stop_leaving() noexcept { leaving_.clear(); }
 
+  /// Calls visit(endpoint) for the living and the leaving endpoints.
+  template <class Visit>
+  void for_each_sending(Visit visit) const noexcept {
+    for (const auto& [peer, endpoint] : living_) visit(*endpoint);
+    for (const auto& endpoint : leaving_) visit(*endpoint);
+  }
+
   // --- For endpoints with timers: E::wake_ns() is when E::on_time() is to be called, in ns of now_ns(); 0: never
 
   /// The earliest wake_ns(); 0: none.
@@ -184,13 +191,8 @@ class ConnectedTransport : public MessageTransport {
   }
 
  private:
-  /// Calls visit(endpoint) for the living and the leaving endpoints.
-  template <class Visit>
-  void for_each_sending(Visit visit) const noexcept {
-    for (const auto& [peer, endpoint] : living_) visit(*endpoint);
-    for (const auto& endpoint : leaving_) visit(*endpoint);
-  }
-  /// Those of them for which which(endpoint) is true: a list, since what is done with them may change living_.
+  /// The living and the leaving endpoints for which which(endpoint) is true.  A list, since what is done with them may
+  /// change living_.
   template <class Which>
   std::vector<E*> sending(Which which) noexcept {
     std::vector<E*> found;

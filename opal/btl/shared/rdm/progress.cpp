@@ -55,13 +55,11 @@ void Transport::on_message(ByteSpan message) noexcept {
 void Transport::check_processes() noexcept {
   std::vector<pollfd> processes;
   std::vector<Endpoint*> endpoints;
-  const auto add_one = [&](Endpoint& endpoint) {
+  for_each_sending([&](Endpoint& endpoint) {
     if (endpoint.process() < 0 || endpoint.broken()) return;
     processes.push_back({endpoint.process(), POLLIN, 0});
     endpoints.push_back(&endpoint);
-  };
-  for (const auto& [peer, endpoint] : living()) add_one(*endpoint);
-  for (const auto& endpoint : leaving()) add_one(*endpoint);
+  });
   if (processes.empty() || ::poll(processes.data(), processes.size(), 0) <= 0) return;
   for (std::size_t i = 0; i < processes.size(); ++i) {
     if (processes[i].revents == 0) continue;
@@ -96,8 +94,7 @@ std::size_t Transport::receive(std::size_t budget) noexcept {
   if (look) look_at_clock();
   if (some_stalled_) [[unlikely]] {
     some_stalled_ = false;
-    for (const auto& [peer, endpoint] : living()) endpoint->resume();
-    for (const auto& endpoint : leaving()) endpoint->resume();
+    for_each_sending([](Endpoint& endpoint) { endpoint.resume(); });
     resume_network();
     post_pieces();
   }

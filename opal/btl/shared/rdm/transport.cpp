@@ -32,8 +32,7 @@ Address Transport::make_address(const ModuleParameters& parameters, std::uint32_
 
 /// Closes what this process alone uses.
 void Transport::close_in_child() noexcept {
-  for (const auto& [peer, endpoint] : living()) endpoint->forget_process();
-  for (const auto& endpoint : leaving()) endpoint->forget_process();
+  for_each_sending([](Endpoint& endpoint) { endpoint.forget_process(); });
   waiting_.close_in_child();
 }
 
