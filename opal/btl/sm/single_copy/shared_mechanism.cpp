@@ -65,9 +65,4 @@ CopyOutcome SharedMechanism::copy(const RemoteRange& there, std::byte* here, boo
   return {there.size, {}};
 }
 
-std::size_t SharedMechanism::mapped() const noexcept {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(entries_, [](const Entry& entry) { return static_cast<bool>(entry.pool.map); }));
-}
-
 }  // namespace opal::btl::sm

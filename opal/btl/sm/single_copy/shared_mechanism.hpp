@@ -44,10 +44,8 @@ class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
   /// a pool, or the pool is not mapped (yet).  Requests an unknown pool.
   std::byte* map(const RemoteRange& range) noexcept;
 
-  /// Number of pools that are mapped now.
-  [[nodiscard]] std::size_t mapped() const noexcept;
-
  private:
+  friend struct TestAccess;
   struct Entry {
     PeerPool pool;
     bool answered = false;   // false: the request has no answer yet
