@@ -245,17 +245,10 @@ void Opald::handle(Kind kind, ByteSpan content) {
         if (message->signo == SIGTSTP || message->signo == SIGCONT) tree_->on_root_stopped(message->signo == SIGTSTP);
       }
       return;
-    case kKind<KillAll>:
-      if (!host_) {
-        tell(launch::Emptied{});
-        return;
-      }
-      return host_->kill_all();
+    case kKind<KillAll>: return host_ ? host_->kill_all() : tell(launch::Emptied{});
     case kKind<Inquire>: inquired_ = true; return report();
     case kKind<Death>:
-      if (const auto message = unpack<Death>(content); message && host_) {
-        host_->announce_death(message->rank);
-      }
+      if (const auto message = unpack<Death>(content); message && host_) host_->announce_death(message->rank);
       return;
     case kKind<Ended>:
       if (const auto message = unpack<Ended>(content)) tree_->on_ranks_ended(message->ranks);
