@@ -57,9 +57,8 @@ class UserErrors {
     const std::lock_guard guard{mutex_};
     const auto found = entries_.find(code);
     if (found == entries_.end() || (found->second.error_class == code) != is_class || found->second.text) return false;
-    const bool has_codes = std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
-      return entry.first != code && entry.second.error_class == code;
-    });
+    const bool has_codes = std::ranges::any_of(
+        entries_, [&](const auto& entry) { return entry.first != code && entry.second.error_class == code; });
     if (!has_codes) entries_.erase(found);
     return !has_codes;
   }

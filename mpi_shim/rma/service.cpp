@@ -76,8 +76,7 @@ void Window::on_rank_failed(int rank) noexcept {
   if (gone.granted_to != Target::LockMode::nothing) own_claim(own()).fetch_or(kClaimIsLost, std::memory_order_relaxed);
   if (!gone.asks) return;
   gone.asks = false;
-  const auto asked =
-      std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return one.rank == rank; });
+  const auto asked = std::ranges::find_if(waiting_, [&](const Waiting& one) { return one.rank == rank; });
   if (asked->announced) own().control->access.end_waiting();
   waiting_.erase(asked);
   update_claim_for_others();
@@ -91,9 +90,8 @@ bool Window::owns(std::uint64_t address, std::uint64_t size) const noexcept {
   }
   // An access may span adjacent attached regions.
   for (std::uint64_t covered = 0; covered < size;) {
-    const auto region = std::find_if(attached_.begin(), attached_.end(), [&](const Attached& attached) {
-      return attached.region.contains(address + covered, 1);
-    });
+    const auto region = std::ranges::find_if(
+        attached_, [&](const Attached& attached) { return attached.region.contains(address + covered, 1); });
     if (region == attached_.end()) return false;
     covered += region->region.base + region->region.size - (address + covered);
   }

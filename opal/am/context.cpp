@@ -171,8 +171,7 @@ Endpoint& Context::State::add(const PeerId& peer, btl::Endpoint& route, std::str
 }
 
 RegistrationCache& Context::State::registrations_of(const btl::Module& module) noexcept {
-  return **std::find_if(registration_caches.begin(), registration_caches.end(),
-                        [&](const auto& entry) { return &entry->module() == &module; });
+  return **std::ranges::find_if(registration_caches, [&](const auto& entry) { return &entry->module() == &module; });
 }
 
 namespace {
@@ -269,10 +268,9 @@ btl::Endpoint* Context::State::find_route(const Address& peer, std::string& expl
       explanation += fmt::format("{}: not needed, lower exclusivity\n", name);
       continue;
     }
-    const auto theirs =
-        std::find_if(peer.transports.begin(), peer.transports.end(), [&](const TransportAddress& entry) {
-          return entry.transport == name || entry.transport == module->attributes().also;
-        });
+    const auto theirs = std::ranges::find_if(peer.transports, [&](const TransportAddress& entry) {
+      return entry.transport == name || entry.transport == module->attributes().also;
+    });
     if (theirs == peer.transports.end()) {
       explanation += fmt::format("{}: the peer does not have it\n", name);
       continue;
@@ -333,7 +331,7 @@ std::size_t Context::State::connect_waiting() noexcept {
                          {Errc::unreachable, 0, "Context::connect_async: no transport reaches the peer"});
       continue;
     }
-    if (std::find(endpoint.routes_.begin(), endpoint.routes_.end(), taken) == endpoint.routes_.end()) {
+    if (std::ranges::find(endpoint.routes_, taken) == endpoint.routes_.end()) {
       endpoint.add_route(*taken, false);
     }
     if (!lost(endpoint)) continue;

@@ -259,8 +259,7 @@ bool Context::waits_for_room() noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->quiesce.active && !state_->quiesce.quiet) return true;
   if (!state_->queueing.empty() || state_->receives.waits()) return true;
-  return std::any_of(state_->pending.begin(), state_->pending.end(),
-                     [](const Endpoint* endpoint) { return endpoint->pending_->may_send(); });
+  return std::ranges::any_of(state_->pending, [](const Endpoint* endpoint) { return endpoint->pending_->may_send(); });
 }
 
 }  // namespace opal::am

@@ -75,8 +75,7 @@ CurrentContext::~CurrentContext() {
 Result<std::uint64_t> context_id(ContextHandle context) noexcept try {
   KnownContexts& contexts = known_contexts();
   const std::lock_guard lock{contexts.mutex};
-  const auto found = std::find_if(contexts.list.begin(), contexts.list.end(),
-                                  [&](const Known& known) { return known.handle == context; });
+  const auto found = std::ranges::find_if(contexts.list, [&](const Known& known) { return known.handle == context; });
   if (found != contexts.list.end()) {
     if (exists(*found)) return found->id;
     contexts.list.erase(found);
@@ -96,8 +95,7 @@ Result<std::uint64_t> context_id(ContextHandle context) noexcept try {
 bool context_alive(std::uint64_t id) noexcept {
   KnownContexts& contexts = known_contexts();
   const std::lock_guard lock{contexts.mutex};
-  const auto found =
-      std::find_if(contexts.list.begin(), contexts.list.end(), [&](const Known& known) { return known.id == id; });
+  const auto found = std::ranges::find_if(contexts.list, [&](const Known& known) { return known.id == id; });
   return found != contexts.list.end() && exists(*found);
 }
 

@@ -142,8 +142,7 @@ std::uint32_t shared_pool_of(const void* base, std::size_t size) noexcept {
 Result<SharedPoolAccess> open_shared_pool(std::uint32_t number) {
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
-  const auto found =
-      std::find_if(all.pools.begin(), all.pools.end(), [&](const auto* pool) { return pool->number() == number; });
+  const auto found = std::ranges::find_if(all.pools, [&](const auto* pool) { return pool->number() == number; });
   if (found == all.pools.end()) return Error{Errc::invalid_argument, 0, "shared pool: there is none", number};
   const SharedPool& memory = (*found)->shared();
   Fd copy{::fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)};

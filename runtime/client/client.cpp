@@ -91,7 +91,7 @@ std::vector<unsigned> parse_ranks(std::string_view text, unsigned size) {
     if (!first || !last || *last >= size) continue;
     for (unsigned rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
   }
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
@@ -174,7 +174,7 @@ void on_death_event(std::size_t /*id*/, pmix_status_t /*status*/, const pmix_pro
 /// "quiesce 3"; nothing when it is no such request.
 std::optional<CheckpointStep> parse_step(std::string_view text) {
   const std::size_t space = text.find(' ');
-  const auto* const name = std::find(kCheckpointSteps.begin(), kCheckpointSteps.end(), text.substr(0, space));
+  const auto* const name = std::ranges::find(kCheckpointSteps, text.substr(0, space));
   if (name == kCheckpointSteps.end() || space == std::string_view::npos) return {};
   CheckpointStep step{CheckpointStep::Kind(name - kCheckpointSteps.begin())};
   const auto round = opal::parse_number<decltype(step.round)>(text.substr(space + 1));
@@ -251,7 +251,7 @@ Result<void> Client::State::join() {
   if (peers && peers->type == PMIX_STRING && peers->data.string != nullptr) {
     local_peers = parse_ranks(peers->data.string, size);
   }
-  if (!std::binary_search(local_peers.begin(), local_peers.end(), rank)) local_peers = {rank};
+  if (!std::ranges::binary_search(local_peers, rank)) local_peers = {rank};
   return {};
 }
 
@@ -284,9 +284,7 @@ const std::string& Client::job_id() const noexcept { return state_->job_id; }
 const std::vector<unsigned>& Client::local_peers() const noexcept { return state_->local_peers; }
 unsigned Client::local_size() const noexcept { return static_cast<unsigned>(state_->local_peers.size()); }
 
-bool Client::is_local(unsigned rank) const noexcept {
-  return std::binary_search(state_->local_peers.begin(), state_->local_peers.end(), rank);
-}
+bool Client::is_local(unsigned rank) const noexcept { return std::ranges::binary_search(state_->local_peers, rank); }
 
 Result<void> Client::put(std::string_view key, ByteSpan value) {
   OPAL_TRY_ASSIGN(const std::string name, key_text(key));

@@ -19,8 +19,7 @@ constexpr std::string_view kPendingLimit = "16777216";  // bytes; a window and t
 constexpr std::chrono::milliseconds kRetry{1};          // not every transport announces that it has room again
 
 bool is_set(const opal::config::Store& store, std::string_view name) {
-  return std::any_of(store.settings().begin(), store.settings().end(),
-                     [&](const auto& setting) { return setting.name == name; });
+  return std::ranges::any_of(store.settings(), [&](const auto& setting) { return setting.name == name; });
 }
 
 /// Whether am_transports allows kFirst.  Errors: those of am::TransportFilter::parse().
@@ -222,7 +221,7 @@ void Daemon::on_upgrade_piece(opal::btl::Delivery& delivery) noexcept {
   if (const auto known = by_upgrade_.find(&from); known != by_upgrade_.end()) {
     return receive(*known->second, from, delivery.data);
   }
-  const bool is_over = std::find(over_.begin(), over_.end(), &from) != over_.end();
+  const bool is_over = std::ranges::find(over_, &from) != over_.end();
   if (!is_over && !take_upgrade_hello(from, delivery.data)) disconnect_later(from);
 }
 
@@ -232,8 +231,7 @@ bool Daemon::take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece) {
   Note note;
   if (!header || Topic{header->topic} != Topic::upgrade_hello) return false;
   if (!opal::read_object(piece.subspan(sizeof *header), note)) return false;
-  const auto entry = std::find_if(connections_.begin(), connections_.end(),
-                                  [&](const auto& each) { return each.second->expects(note); });
+  const auto entry = std::ranges::find_if(connections_, [&](const auto& each) { return each.second->expects(note); });
   if (entry == connections_.end()) return false;
   by_upgrade_[&upgrade] = entry->second.get();
   entry->second->on_upgrade_hello(upgrade);
@@ -243,7 +241,7 @@ bool Daemon::take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece) {
 
 /// step() disconnects the endpoint.
 void Daemon::disconnect_later(opal::am::Endpoint& endpoint) {
-  if (std::find(over_.begin(), over_.end(), &endpoint) == over_.end()) over_.push_back(&endpoint);
+  if (std::ranges::find(over_, &endpoint) == over_.end()) over_.push_back(&endpoint);
   step_ = true;
   post_service();
 }
@@ -260,8 +258,8 @@ void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
     end_former_connection(from);
   } else {
     // A peer that has connected again has a new endpoint.
-    const auto former = std::find_if(connections_.begin(), connections_.end(),
-                                     [&](const auto& each) { return each.first->peer() == from.peer(); });
+    const auto former =
+        std::ranges::find_if(connections_, [&](const auto& each) { return each.first->peer() == from.peer(); });
     if (former != connections_.end()) {
       opal::am::Endpoint& endpoint = *former->first;
       end_former_connection(endpoint);

@@ -14,8 +14,7 @@ void NameService::serve(const NameRequest& request, const Cluster::Items& answer
     case NameRequest::Kind::unpublish:
       std::erase_if(published_, [&](const auto& entry) {
         const auto& [name, item] = entry;
-        const bool named =
-            request.names.empty() || std::find(request.names.begin(), request.names.end(), name) != request.names.end();
+        const bool named = request.names.empty() || std::ranges::find(request.names, name) != request.names.end();
         return named && item.owner == request.owner;
       });
       return answer(PMIX_SUCCESS, {});

@@ -135,8 +135,7 @@ std::string emit_coverage(const Table& table) {
     for (const Function& function : group.functions) {
       rows << "| MPI_" << function.name << (function.implemented ? " | yes |\n" : " | not yet |\n");
     }
-    const auto of_group =
-        std::count_if(group.functions.begin(), group.functions.end(), std::mem_fn(&Function::implemented));
+    const auto of_group = std::ranges::count_if(group.functions, std::mem_fn(&Function::implemented));
     groups << row(group.title, of_group, std::ssize(group.functions));
     implemented += of_group;
     all += std::ssize(group.functions);

@@ -44,8 +44,7 @@ int create(Call& call, rma::Flavor flavor, void* base, MPI_Aint size, MPI_Aint d
   rma::Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, false, known_hints()};
   set_hints(call, info, wish.hints);
   const auto is_true = [&](const char* key) {
-    return std::find(wish.hints.begin(), wish.hints.end(), std::pair<std::string, std::string>{key, "true"}) !=
-           wish.hints.end();
+    return std::ranges::find(wish.hints, std::pair<std::string, std::string>{key, "true"}) != wish.hints.end();
   };
   wish.contiguous = !is_true("alloc_shared_noncontig");
   wish.never_locked = is_true("no_locks");

@@ -121,8 +121,7 @@ void Bootstrap::accept_at(const Fd& listening) {
 }
 
 void Bootstrap::make_room() {
-  const auto stranger =
-      std::find_if(pending_.begin(), pending_.end(), [](const Pending& pending) { return !pending.head_is_genuine; });
+  const auto stranger = std::ranges::find_if(pending_, [](const Pending& pending) { return !pending.head_is_genuine; });
   drop(stranger != pending_.end() ? stranger : pending_.begin());
 }
 

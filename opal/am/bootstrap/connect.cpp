@@ -51,8 +51,7 @@ Result<void> receive_all(int socket, MutableBytes bytes, const Deadline& deadlin
 
 /// True for a service name or a number up to 65535: getaddrinfo() accepts larger numbers, modulo 65536.
 bool is_port(const std::string& text) noexcept {
-  const bool number =
-      !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool number = !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
   return !text.empty() && (!number || (text.size() <= 5 && std::stoul(text) <= 65535));
 }
 

@@ -55,7 +55,7 @@ Result<TransportFilter> TransportFilter::parse(std::string_view list, const btl:
 }
 
 bool TransportFilter::allows(const btl::Component& component) const {
-  const bool named = std::find(names_.begin(), names_.end(), component.name) != names_.end();
+  const bool named = std::ranges::find(names_, component.name) != names_.end();
   return named != exclude_;
 }
 
@@ -69,8 +69,7 @@ Transports Transports::open(btl::ModuleParameters parameters, const config::Stor
     }
     // smcuda reaches the peers of sm and names sm in `also`.  It has the higher exclusivity, so it is already open.
     const auto replaces_it = [&](const auto& module) { return module->attributes().also == component->name; };
-    if (const auto other = std::find_if(result.modules.begin(), result.modules.end(), replaces_it);
-        other != result.modules.end()) {
+    if (const auto other = std::ranges::find_if(result.modules, replaces_it); other != result.modules.end()) {
       result.refused.push_back(
           {component->name, fmt::format("{} reaches its peers", (*other)->attributes().transport)});
       continue;

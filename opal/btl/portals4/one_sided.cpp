@@ -127,9 +127,7 @@ void OneSided::drop(const rdm::Endpoint& endpoint) noexcept {
     piece.operation = nullptr;
     piece.awaited = true;
   }
-  const auto awaits = [&] {
-    return std::any_of(pieces_.begin(), pieces_.end(), [](const Piece& piece) { return piece.awaited; });
-  };
+  const auto awaits = [&] { return std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.awaited; }); };
   const Deadline deadline = Deadline::after(rdm::kCloseTimeout);
   while (awaits() && !deadline.expired()) module_.collect_events();
   if (!awaits()) return;

@@ -14,9 +14,8 @@ namespace {
 
 bool has_part(std::string_view provider, std::span<const std::string_view> wanted) {
   const std::vector<std::string_view> parts = elements(provider, ';');
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
-    return std::find(wanted.begin(), wanted.end(), part) != wanted.end();
-  });
+  return std::ranges::any_of(parts,
+                             [&](std::string_view part) { return std::ranges::find(wanted, part) != wanted.end(); });
 }
 
 constexpr std::string_view kSoftware[] = {"tcp", "udp", "sockets", "net", "shm", "sm2", "lnx"};
@@ -28,7 +27,7 @@ constexpr std::string_view kOfVerbs[] = {"verbs", "psm3"};
 std::vector<std::string_view> providers_in(std::span<const Offer> offers) {
   std::vector<std::string_view> names;
   for (const Offer& offer : offers) {
-    if (std::find(names.begin(), names.end(), offer.provider) == names.end()) names.push_back(offer.provider);
+    if (std::ranges::find(names, offer.provider) == names.end()) names.push_back(offer.provider);
   }
   return names;
 }
@@ -38,8 +37,8 @@ std::vector<std::string_view> providers_in(std::span<const Offer> offers) {
 bool same_provider(std::string_view a, std::string_view b) {
   std::vector<std::string_view> left = elements(a, ';');
   std::vector<std::string_view> right = elements(b, ';');
-  std::sort(left.begin(), left.end());
-  std::sort(right.begin(), right.end());
+  std::ranges::sort(left);
+  std::ranges::sort(right);
   return left == right;
 }
 
