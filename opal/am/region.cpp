@@ -79,15 +79,18 @@ memory::Range pages(const void* address, std::size_t size) noexcept {
 }  // namespace
 
 void Region::exclude(const void* address, std::size_t size) noexcept {
+  if (!is_address_space()) return;
   memory::address_space::exclude(*state_->context.registrations.address_space(), pages(address, size), true);
   memory::released(pages(address, size));  // device registrations of this range end
 }
 
 void Region::include(const void* address, std::size_t size) noexcept {
+  if (!is_address_space()) return;
   memory::address_space::exclude(*state_->context.registrations.address_space(), pages(address, size), false);
 }
 
 Result<Mapping> Region::map_unregistered(std::size_t size) noexcept {
+  if (!is_address_space()) return Error{Errc::invalid_argument, 0, "map_unregistered: not a Region of all memory"};
   memory::MappingTable& table = *state_->context.registrations.address_space();
   const long at =
       memory::address_space::map_excluded(table, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

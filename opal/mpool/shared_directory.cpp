@@ -67,7 +67,7 @@ class SharedMemoryPool final : public Pool, private memory::Listener {
 };
 
 SharedMemoryPool::SharedMemoryPool(SharedPool pool) : pool_(std::move(pool)) {
-  // If no listener can be added (no memory), intact_ stays false: the blocks are treated as private memory.
+  // If no listener can be added (too many), intact_ stays false: the blocks are treated as private memory.
   intact_.store(static_cast<bool>(memory::add_listener(*this)), std::memory_order_relaxed);
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
