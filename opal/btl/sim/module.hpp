@@ -18,7 +18,7 @@ namespace opal::btl::sim {
 class Module;
 
 /// One peer on the simulated fabric.  The fabric owns both links.
-class Endpoint final : public btl::Endpoint {
+class OPAL_EXPORT Endpoint final : public btl::Endpoint {
  public:
   using Buffer = std::byte;  ///< of MessageTransport::alloc()
 

@@ -176,7 +176,9 @@ TEST_F(TcpPlacing, MemoryOfWhichTheEndIsUnmappedLosesItsMessageAndNoOther) {
   // Only by events of the kernel, as a program that sleeps.
   while (messages.size() < 2) {
     pollfd fd{side.module->wait_fd(), POLLIN, 0};
-    if (side.module->arm()) ASSERT_EQ(::poll(&fd, 1, 10'000), 1) << "input that nothing announces";
+    if (side.module->arm()) {
+      ASSERT_EQ(::poll(&fd, 1, 10'000), 1) << "input that nothing announces";
+    }
     side.module->progress(64);
   }
   EXPECT_TRUE(messages[0].lost);
