@@ -170,8 +170,7 @@ TEST_F(TcpPlacing, MemoryOfWhichTheEndIsUnmappedLosesItsMessageAndNoOther) {
   const auto next = pattern(1000, 2);
   std::vector<std::byte> stream = framed(1, pattern(200'000, 1));
   std::ranges::copy(framed(2, next), std::back_inserter(stream));
-  peer.say(ByteSpan{stream}.first(100));
-  ASSERT_TRUE(pump([&] { return questions != 0 || !messages.empty(); }, side));
+  say(stream, 0, 100);
   peer.say(ByteSpan{stream}.subspan(100));
   // Only by events of the kernel, as a program that sleeps.
   while (messages.size() < 2) {
