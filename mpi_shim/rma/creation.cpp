@@ -5,7 +5,7 @@
 
 #include "mpi_shim/base/error_class.hpp"
 #include "mpi_shim/coll/host/shared_memory.hpp"
-#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/rma/windows.hpp"

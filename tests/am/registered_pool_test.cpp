@@ -51,7 +51,7 @@ class RegisteredMemory : public ::testing::Test {
   MemoryHandle key;
 };
 
-TEST_F(RegisteredMemory, PutsFromItsBlocksRegisterNothing) {
+TEST_F(RegisteredMemory, PutsFromItsBlocksAndTheirExposureRegisterNothing) {
   std::vector<std::byte*> blocks;
   for (int i = 0; i < 100; ++i) {
     const auto block = pool->allocate(kSize, 64);
@@ -65,10 +65,11 @@ TEST_F(RegisteredMemory, PutsFromItsBlocksRegisterNothing) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     ASSERT_EQ(put(blocks[i]).code, Errc{});
     ASSERT_EQ(target[kSize - 1], static_cast<std::byte>(i));
+    ASSERT_TRUE(to_b->expose(blocks[i], kSize, Rights::remote_read));
   }
   EXPECT_EQ(missed(), slabs);
   std::vector<std::byte> other(kSize);
-  ASSERT_EQ(put(other.data()).code, Errc{});
+  ASSERT_TRUE(to_b->expose(other.data(), kSize, Rights::remote_read));
   EXPECT_EQ(missed(), slabs + 1) << "what a block of the heap costs";
   for (std::byte* block : blocks) EXPECT_TRUE(pool->deallocate(block));
 }
@@ -91,14 +92,15 @@ TEST_F(RegisteredMemory, ItGrowsAndShrinksWithWhatIsInUseAndEveryBlockIsKnownToT
     }
     EXPECT_LT(pool->usage().managed, most) << "some slabs have gone";
     const std::uint64_t before = missed();
-    for (std::byte* block : blocks) ASSERT_EQ(put(block).code, Errc{});
+    for (std::byte* block : blocks) ASSERT_TRUE(to_b->expose(block, kSize, Rights::remote_read));
     EXPECT_EQ(missed(), before);
   }
   for (std::byte* block : blocks) ASSERT_TRUE(pool->deallocate(block));
   pool->trim();
   EXPECT_EQ(pool->usage().managed, 0U);
   EXPECT_FALSE(pool->deallocate(blocks[0]));
-  ASSERT_EQ(put(std::vector<std::byte>(kSize).data()).code, Errc{});  // a registration undoes what has become invalid
+  std::vector<std::byte> other(kSize);
+  ASSERT_TRUE(to_b->expose(other.data(), kSize, Rights::remote_read));  // a registration undoes what has become invalid
   EXPECT_LE(a.context->registration_statistics().registered.count, 2U);
 }
 

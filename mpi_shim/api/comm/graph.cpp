@@ -5,7 +5,7 @@
 
 #include "mpi_shim/api/forward.hpp"
 #include "mpi_shim/coll/algorithms/algorithms.hpp"
-#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 
 namespace mpi_shim::api {

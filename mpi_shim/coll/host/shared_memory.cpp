@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/host/shared_memory.hpp"
 
-#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/job/job.hpp"
 #include "opal/core/log.hpp"
 

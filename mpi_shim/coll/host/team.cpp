@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "mpi_shim/coll/host/shared_memory.hpp"
-#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/job/job.hpp"
 #include "opal/am/config.hpp"
 #include "opal/core/sync/asymmetric_fence.hpp"

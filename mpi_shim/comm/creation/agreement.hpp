@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/team.hpp"
 
