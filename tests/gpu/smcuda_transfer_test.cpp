@@ -306,50 +306,6 @@ TEST(SmcudaTransfer, R13MemoryFreedAndAllocatedAgainAtTheSameAddressIsTheNewOne)
   }
 }
 
-TEST(SmcudaTransfer, WhatThePeerFreedIsUnmappedWhenItSaysSo) {
-  in_two_processes(
-      [](const Channel& other) {
-        const CudaProgram program;
-        SideEnd here{other};
-        auto first = std::make_unique<DeviceBuffer>(1 << 20);
-        auto second = std::make_unique<DeviceBuffer>(1 << 20);
-        here.connect_gpus(first->at());
-        std::vector<MemoryHandle> handles;
-        for (const auto* buffer : {first.get(), second.get()}) {
-          handles.push_back(*here.module().register_memory(buffer->at(), 1 << 20, Rights::remote_read));
-          send(other, Window{buffer->at(), handles.back()});
-        }
-        here.meet();
-        for (const MemoryHandle& handle : handles) EXPECT_TRUE(here.module().deregister_memory(handle));
-        // One is reported by the program, the other shows when something else is there.
-        void* const gone = first->at();
-        first.reset();
-        memory::released(memory::Range::pages(reinterpret_cast<std::uintptr_t>(gone), 1 << 20));
-        EXPECT_FALSE(here.module().arm()) << "a peer has to be told";
-        second.reset();
-        DeviceBuffer third{2 << 20};
-        EXPECT_TRUE(here.module().register_memory(third.at(), third.size(), Rights::remote_read));
-        here.module().progress(64);  // tells them
-        here.meet();
-        here.meet();
-      },
-      [](const Channel& other) {
-        const CudaProgram program;
-        const DeviceBuffer to{64};
-        SideEnd here{other};
-        here.connect_gpus(to.at());
-        for (int i = 0; i < 2; ++i) {
-          const auto window = receive<Window>(other);
-          EXPECT_EQ(here.get(to.at(), window.address, window.memory(), 64).code, Errc{});
-        }
-        EXPECT_EQ(here.module().remote_memory_statistics().registered.count, 2u);
-        here.meet();
-        here.meet();
-        here.meet();
-        EXPECT_LE(here.module().remote_memory_statistics().registered.count, 1u);
-      });
-}
-
 TEST(SmcudaTransfer, APeersDeathEndsWhatIsUnderWayOnceAndUnmapsEverything) {
   in_own_process([] {
     opal::test::Child owner{[](Channel& other) {

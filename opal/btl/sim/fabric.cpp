@@ -235,22 +235,20 @@ void Fabric::discard_locked(Packet& packet) noexcept {
   packets_.give_back(packet);
 }
 
-bool Fabric::send(Link& link, Packet& packet) noexcept {
+bool Fabric::has_room(Link& link) noexcept {
+  const auto lock = guard();
+  if (link.unhandled < nodes_[link.from]->window) return true;
+  link.wanted = true;
+  return false;
+}
+
+void Fabric::send(Link& link, Packet& packet) noexcept {
   const auto lock = guard();
   Node& from = *nodes_[link.from];
-  if (packet.kind == Packet::Kind::message) {
-    if (link.unhandled >= from.window) {
-      link.wanted = true;
-      return false;
-    }
-    ++link.unhandled;
-  }
+  if (packet.kind == Packet::Kind::message) ++link.unhandled;
   packet.link = &link;
   ++link.references;
-  if (from.crashed) {
-    discard_locked(packet);
-    return true;
-  }
+  if (from.crashed) return discard_locked(packet);
   const std::uint64_t depart = std::max({now_, from.busy_until, from.sending_until});
   from.sending_until = depart + wire_ns(packet.size);
   link.last_arrival = std::max(link.last_arrival, from.sending_until + travel_ns());
@@ -258,7 +256,6 @@ bool Fabric::send(Link& link, Packet& packet) noexcept {
   if (!driven_) {
     if (Node* to = node_locked(link.to); to != nullptr && to->armed) ready_locked(*to);
   }
-  return true;
 }
 
 void Fabric::reset(const Packet& packet) noexcept {

@@ -132,9 +132,11 @@ class OPAL_EXPORT Fabric {
   /// Makes a packet with `size` bytes of payload.  The caller ends its use by send() or discard().
   Packet& make(Packet::Kind kind, std::size_t size);
   void discard(Packet& packet) noexcept;
-  /// Sends a packet; the fabric takes it.  False: it is a message and the link's window is full; the caller keeps it.
-  /// The sending node then gets ready when a message of the link was handled.
-  [[nodiscard]] bool send(Link& link, Packet& packet) noexcept;
+  /// False: the link's window is full, so no message may be sent.  The sending node gets ready when a message of the link
+  /// was handled.
+  [[nodiscard]] bool has_room(Link& link) noexcept;
+  /// Sends a packet; the fabric takes it.  Requires for a message: has_room().
+  void send(Link& link, Packet& packet) noexcept;
   /// Sends a failure packet to the sender of the packet's link: the receiver does not exist.
   void reset(const Packet& packet) noexcept;
   /// Returns the next packet for this node's software, which discards it after use; null: there is none.

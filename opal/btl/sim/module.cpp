@@ -107,19 +107,19 @@ void Module::pair(Endpoint& endpoint, Link& incoming) noexcept {
 void Module::send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noexcept {
   Packet& packet = fabric_->make(kind, payload.size());
   copy_to(packet.payload(), payload);
-  (void)fabric_->send(*to.out_, packet);  // only messages are refused
+  fabric_->send(*to.out_, packet);
 }
 
 // --- Messages
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (!sim_.fabric_->has_room(*out_)) return Post::again;
   Packet& packet = sim_.fabric_->make(Packet::Kind::message, header.size() + payload.size());
   copy_to(packet.payload(), header);
   copy_to(packet.payload() + header.size(), payload);
   packet.tag = tag;
-  if (sim_.fabric_->send(*out_, packet)) return Post::done;
-  sim_.fabric_->discard(packet);
-  return Post::again;
+  sim_.fabric_->send(*out_, packet);
+  return Post::done;
 }
 
 Post Endpoint::send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept {

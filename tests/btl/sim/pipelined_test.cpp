@@ -139,6 +139,8 @@ TEST_F(OverADevice, FlushWaitsForAllPieces) {
   ASSERT_TRUE(world.run_until([&] { return flushed.calls != 0; }));
   EXPECT_EQ(moved.calls, 1);
   EXPECT_EQ(std::memcmp(target.data(), source.data(), kLarge), 0);
+  world.run();
+  expect_all_given_back();
 }
 
 TEST_F(OverADevice, DisconnectingEndsItOnce) {
