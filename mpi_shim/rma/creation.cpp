@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "mpi_shim/base/error_class.hpp"
-#include "mpi_shim/coll/host/shared_memory.hpp"
 #include "mpi_shim/coll/algorithms/exchange.hpp"
+#include "mpi_shim/coll/host/shared_memory.hpp"
 #include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/rma/windows.hpp"

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "mpi_shim/coll/host/shared_memory.hpp"
 #include "mpi_shim/coll/algorithms/exchange.hpp"
+#include "mpi_shim/coll/host/shared_memory.hpp"
 #include "mpi_shim/job/job.hpp"
 #include "opal/am/config.hpp"
 #include "opal/core/sync/asymmetric_fence.hpp"

@@ -132,8 +132,8 @@ class OPAL_EXPORT Fabric {
   /// Makes a packet with `size` bytes of payload.  The caller ends its use by send() or discard().
   Packet& make(Packet::Kind kind, std::size_t size);
   void discard(Packet& packet) noexcept;
-  /// False: the link's window is full, so no message may be sent.  The sending node gets ready when a message of the link
-  /// was handled.
+  /// False: the link's window is full, so no message may be sent.  The sending node gets ready when a message of the
+  /// link was handled.
   [[nodiscard]] bool has_room(Link& link) noexcept;
   /// Sends a packet; the fabric takes it.  Requires for a message: has_room().
   void send(Link& link, Packet& packet) noexcept;
