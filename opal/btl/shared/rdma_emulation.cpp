@@ -58,6 +58,11 @@ bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
   return gpu::active() && total != 0 && !gpu::is_host(at(base));
 }
 
+/// Whether a piece with `size` bytes of data is inside of its put.
+bool fits(const wire::PutPiece& piece, std::uint64_t size) noexcept {
+  return piece.offset <= piece.total && size <= piece.total - piece.offset;
+}
+
 /// Whether a piece with `size` bytes of data is the next one of a get.
 bool follows(const wire::GetPiece& piece, std::uint64_t size, const RdmaOperation& operation) noexcept {
   return piece.offset == operation.moved && size <= operation.total - operation.moved;
@@ -155,7 +160,7 @@ Place RdmaEmulation::place_put_piece(Endpoint& /*from*/, ByteSpan head, std::siz
   if (!take(head, piece)) return {};
   const auto handle = take_handle(head, piece.handle_size);
   const std::size_t header = before - head.size();
-  if (!handle || piece.offset > piece.total || size - header > piece.total - piece.offset) return {};
+  if (!handle || !fits(piece, size - header)) return {};
   if (!registrations().check(*handle, piece.base, piece.total, Rights::remote_write)) return {};
   if (on_gpu(piece.base, piece.total)) return {};
   return {at(piece.base + piece.offset), header};
@@ -167,9 +172,7 @@ void RdmaEmulation::on_put_piece(Delivery& delivery) noexcept {
   if (!take(data, piece)) return;
   auto handle = take_handle(data, piece.handle_size);
   const std::uint64_t size = data.size() + delivery.placed;
-  if (!handle || piece.offset > piece.total || size > piece.total - piece.offset) {
-    return reply(delivery.from, piece.operation, Errc::protocol);
-  }
+  if (!handle || !fits(piece, size)) return reply(delivery.from, piece.operation, Errc::protocol);
   // Check the whole range at each piece: a put that is partly outside writes nothing, and a put stops when its
   // registration ends meanwhile.
   const auto checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
